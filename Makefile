@@ -1,0 +1,50 @@
+# make demo   install into .venv and run the demonstration
+# make test   everything the build server checks: style, types, import rules, tests, README
+# make lint   style, types and import rules only
+# make clean  remove everything that make made
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test lint clean
+.DEFAULT_GOAL := test
+
+demo: .venv/.installed
+	@$(BIN)/manyclass demo
+
+test: lint
+	@$(BIN)/pytest -q
+
+lint: .venv/.installed-dev
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports > .venv/imports.txt || { cat .venv/imports.txt; exit 1; }
+
+clean:
+	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps are newer than pyproject.toml when the installed dependencies are up to date.
+# The install is editable, so a change of the sources needs no new install.
+.venv/.installed: pyproject.toml .venv/.made
+	@echo "Installing manyclass into .venv (once; about a minute)"
+	@$(PIP) install --editable .
+	@touch $@
+
+.venv/.installed-dev: pyproject.toml .venv/.made
+	@echo "Installing manyclass and its test tools into .venv (once; about a minute)"
+	@$(PIP) install --editable '.[dev]'
+	@touch .venv/.installed $@
+
+.venv/.made:
+	@for candidate in '$(PYTHON)' python3.13 python3.12 python3.11 python3.14; do \
+	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found="$$candidate"; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo "manyclass needs Python 3.11 or newer; '$(PYTHON)' is: $$('$(PYTHON)' --version 2>&1)." >&2; \
+	  echo "Install one, or name it: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; \
+	fi; \
+	"$$found" -m venv --clear .venv || { rm -rf .venv; \
+	  echo "'$$found -m venv' failed. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@touch $@

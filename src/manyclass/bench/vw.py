@@ -1,0 +1,199 @@
+"""Vowpal Wabbit as a rival: run in its own environment, as a separate process.
+
+The text files are first parsed into Vowpal Wabbit's binary cache, which is not timed. Then
+
+- training time is the wall clock of one training run over the cache (all passes), less that of a run which
+  loads the model, reads nothing and writes it again (the loading is a little in Vowpal Wabbit's favour);
+- prediction time, for one pass over the test rows, is the wall clock of `predict_passes` + 1 passes in test
+  mode over the cache, less that of one pass, divided by `predict_passes`: process start and loading of the
+  model cancel out, and nothing is written. A further run writes the predictions, for the accuracy.
+
+Both include reading rows from the cache, which a second thread does beside the learner (4 µs for a row of 31
+features): nearly free with two idle cores. All but training is timed `trials` times, and the fastest counts.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+import time
+import venv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+
+class PeerUnavailable(RuntimeError):
+    """The rival could not be found, installed or run; catch this to go on without it."""
+
+
+@dataclass(frozen=True)
+class VwResult:
+    """One run of Vowpal Wabbit; the module's docstring says what the times cover."""
+
+    accuracy: float
+    train_seconds: float  # all passes
+    predict_seconds: float  # one pass over the test rows
+    train_examples_per_second: float
+    predict_examples_per_second: float
+    model_bytes: int  # on disk, with the step sizes that further training would need
+    commands: tuple[str, ...]  # training, loading and writing, testing often, testing once
+
+
+def peer_environment(folder: str | Path, package: str = "vowpalwabbit") -> Path:
+    """Return the Python of a virtual environment in `folder` that has `package`, making it on first use."""
+    folder = Path(folder).absolute()
+    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    installed = folder / "installed.txt"
+    if not installed.exists() or installed.read_text() != package:
+        try:
+            venv.create(folder, with_pip=True)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            raise PeerUnavailable(f"could not make a virtual environment in {folder}: {error}") from error
+        _run([str(python), "-m", "pip", "install", "--quiet", package])
+        installed.write_text(package)
+    return python
+
+
+def find_vw(folder: str | Path | None = None) -> list[str]:
+    """Return the command that runs Vowpal Wabbit, or raise PeerUnavailable.
+
+    The environment variable MANYCLASS_VW (a command line) comes first, then a program `vw` on the path, then,
+    if `folder` is given, a virtual environment there, made on first use with Vowpal Wabbit from PyPI.
+    """
+    if command := shlex.split(os.environ.get("MANYCLASS_VW", "")):
+        return command
+    if program := shutil.which("vw"):
+        return [program]
+    if folder is None:
+        raise PeerUnavailable("no Vowpal Wabbit: set MANYCLASS_VW, put vw on the path or give a folder")
+    return [str(peer_environment(folder)), "-m", "vowpalwabbit"]
+
+
+def write_vw_text(path: str | Path, X: Any, y: Any = None) -> None:
+    """Write rows as Vowpal Wabbit text, a line `label |f index:value index:value ...` for each.
+
+    Parameters
+    ----------
+    path : path
+        The file to write.
+    X : array or sparse matrix of shape (n_rows, n_features)
+        Zeros are left out.
+    y : array of int of shape (n_rows,), optional
+        Classes counted from 0; they are written counted from 1. Without y the lines have no label.
+    """
+    X = sp.csr_matrix(X, copy=True)
+    X.eliminate_zeros()
+    labels = [""] * X.shape[0]
+    if y is not None:
+        y = np.asarray(y)
+        if y.shape != X.shape[:1] or y.dtype.kind not in "iu" or y.min(initial=0) < 0:
+            raise ValueError("y must hold one integer, 0 or more, for every row of X")
+        labels = [f"{label + 1} " for label in y.tolist()]
+    with open(path, "w", encoding="ascii", newline="\n") as file:
+        for label, start, end in zip(labels, X.indptr[:-1], X.indptr[1:], strict=True):
+            words = zip(X.indices[start:end].tolist(), X.data[start:end].tolist(), strict=True)
+            file.write(f"{label}|f{''.join([f' {index}:{value:.9g}' for index, value in words])}\n")
+
+
+def run_recall_tree(
+    train_path: Path, test_path: Path, y_test: Any, n_classes: int, workdir: Path, **options: Any
+) -> VwResult:
+    r"""Train and test Vowpal Wabbit's Recall Tree.
+
+    Parameters
+    ----------
+    train_path, test_path : path
+        Files made by `write_vw_text`.
+    y_test, n_classes : array of int, int
+        The classes of the test rows, counted from 0, and the number of classes.
+    workdir : path
+        Folder for caches, model and predictions; it is made if needed, and they stay there.
+    **options
+        For learning: `passes` (1), `bits` (24: 2^24 weights of 16 bytes), `learning_rate` (1.0), `bern_hyper`
+        (1.0, the penalty on depth), `loss_function` ("logistic"), and in `extra` more training options, as
+        ``["-q", r"\x88:"]``, which crosses path features with all others. For running: `command` (default:
+        what `find_vw` finds), `predict_passes` (10), `trials` (3), `timeout` (seconds for one process; none).
+
+    Raises
+    ------
+    PeerUnavailable
+        If Vowpal Wabbit is missing, fails, or takes longer than `timeout`.
+    """
+    tree = ["--bern_hyper", str(options.pop("bern_hyper", 1.0))]  # the model does not keep it
+    options = {"loss_function": "logistic", **options}
+    return _run_learner("--recall_tree", tree, train_path, test_path, y_test, n_classes, workdir, **options)
+
+
+def run_oaa(
+    train_path: Path, test_path: Path, y_test: Any, n_classes: int, workdir: Path, **options: Any
+) -> VwResult:
+    """Train and test one-against-all: as `run_recall_tree`, but without `bern_hyper` and with squared loss.
+
+    Squared loss skips the classes that are right already: several times faster than logistic loss.
+    """
+    options = {"loss_function": "squared", **options}
+    return _run_learner("--oaa", [], train_path, test_path, y_test, n_classes, workdir, **options)
+
+
+def _run_learner(
+    learner: str, learner_options: list[str], train_path: Path, test_path: Path, y_test: Any, n_classes: int,
+    workdir: Path, *, loss_function: str, passes: int = 1, bits: int = 24, learning_rate: float = 1.0,
+    extra: Sequence[str] = (), command: Sequence[str] | None = None, predict_passes: int = 10,
+    trials: int = 3, timeout: float | None = None,
+) -> VwResult:  # fmt: skip
+    command = find_vw() if command is None else command
+    workdir = Path(workdir)
+    workdir.mkdir(parents=True, exist_ok=True)
+    model, nothing, predictions = workdir / "model.vw", workdir / "nothing.txt", workdir / "predictions.txt"
+    nothing.write_text("")
+    cache = {name: ["--cache_file", str(workdir / f"{name}.cache")] for name in ("train", "test", "nothing")}
+    for name, path in zip(cache, (train_path, test_path, nothing), strict=True):
+        # An untrained tree in test mode reads the labels as classes, and has nothing else to do.
+        reader = ["--recall_tree", str(n_classes), "-b", str(bits), "-t", "-k", "-d", str(path), "--quiet"]
+        _run([*command, *reader, *cache[name]], timeout=timeout)
+
+    # --passes always: without it Vowpal Wabbit's Python package does not look at the cache.
+    train = [*command, learner, str(n_classes), *learner_options, "--loss_function", loss_function, *extra]
+    train += ["-b", str(bits), "-l", str(learning_rate), "--passes", str(passes), "--holdout_off", "--quiet"]
+    train += [*cache["train"], "-f", str(model)]
+    use = [*command, "-i", str(model), *learner_options, "--holdout_off", "--quiet", "--passes"]
+    rewrite = [*use, "1", *cache["nothing"], "-f", str(workdir / "again.vw")]
+    test_often, test_once = ([*use, str(n), *cache["test"], "-t"] for n in (1 + predict_passes, 1))
+
+    train_seconds = _run(train, timeout=timeout) - _run(rewrite, trials, timeout)
+    predict_seconds = (_run(test_often, trials, timeout) - _run(test_once, trials, timeout)) / predict_passes
+    _run([*test_once, "-p", str(predictions)], timeout=timeout)
+    predicted = np.loadtxt(predictions, dtype=np.int64, ndmin=1) - 1
+    if len(predicted) != len(y_test):
+        raise PeerUnavailable(f"Vowpal Wabbit wrote {len(predicted)} predictions for {len(y_test)} rows")
+    n_examples = passes * Path(train_path).read_bytes().count(b"\n")
+    return VwResult(
+        accuracy=float(np.mean(predicted == np.asarray(y_test))),
+        train_seconds=train_seconds,
+        predict_seconds=predict_seconds,
+        train_examples_per_second=n_examples / train_seconds,
+        predict_examples_per_second=len(y_test) / predict_seconds,
+        model_bytes=model.stat().st_size,
+        commands=tuple(shlex.join(line) for line in (train, rewrite, test_often, test_once)),
+    )
+
+
+def _run(command: Sequence[str], trials: int = 1, timeout: float | None = None) -> float:
+    """Run a command `trials` times and return the shortest wall clock in seconds."""
+    seconds = []
+    for _ in range(trials):
+        start = time.perf_counter()
+        try:
+            done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=timeout)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise PeerUnavailable(f"could not run {shlex.join(command)}: {error}") from error
+        seconds.append(time.perf_counter() - start)
+        if done.returncode:
+            message = done.stderr.decode(errors="replace")[-2000:]
+            raise PeerUnavailable(f"{shlex.join(command)} failed:\n{message}")
+    return min(seconds)

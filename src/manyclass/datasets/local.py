@@ -1,0 +1,142 @@
+"""Larger public data sets, read from a folder of the user's."""
+
+import os
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from manyclass.datasets.packed import Readable, read_packed, unpack_names, unpack_split
+from manyclass.datasets.wordnet import SHIPPED
+
+FOLDER_VARIABLE = "MANYCLASS_DATA"
+
+
+class DataNotFound(FileNotFoundError):
+    """A data set is not on this machine. The message says what to set."""
+
+
+def load(name: str) -> tuple[Any, ...]:
+    """Load a data set by name, from the folder named by the environment variable ``MANYCLASS_DATA``.
+
+    Parameters
+    ----------
+    name : str
+        The set; its file is ``NAME.npz.xz``. ``"wordnet-hypernym"`` ships with the package: no folder needed.
+
+    Returns
+    -------
+    tuple
+        ``(X_train, y_train, X_test, y_test)``. Inputs are float32: CSR, or dense where the set is dense.
+        Labels are int32 class numbers, or an int8 CSR matrix (row, class) where a row may have several.
+        A set of running text (enwik8) gives ``(train, valid, test)`` arrays of word numbers instead.
+
+    Raises
+    ------
+    DataNotFound
+        When the folder is not set or does not hold the set.
+    ValueError
+        When the file is not a packed data set.
+
+    Examples
+    --------
+    >>> from manyclass.datasets import load
+    >>> X_train, y_train, X_test, y_test = load("wordnet-hypernym")
+    >>> X_train.shape, y_train.shape
+    ((54992, 38102), (54992,))
+    """
+    file = _find(name)
+    arrays = read_packed(file)
+    try:
+        if "train" in arrays:
+            return arrays["train"], arrays["valid"], arrays["test"]
+        return (*unpack_split(arrays, "train"), *unpack_split(arrays, "test"))
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{file.name} is not a packed data set: {error}") from error
+
+
+def available(name: str) -> bool:
+    """Say whether `load` would find the data set.
+
+    Parameters
+    ----------
+    name : str
+        The set.
+
+    Returns
+    -------
+    bool
+        True when its file is there.
+
+    Examples
+    --------
+    >>> from manyclass.datasets import available
+    >>> available("wordnet-hypernym"), available("no-such-set")
+    (True, False)
+    """
+    try:
+        _find(name)
+    except DataNotFound:
+        return False
+    return True
+
+
+def names(name: str, what: str) -> np.ndarray:
+    """Load the names of a data set's labels, features or words.
+
+    Parameters
+    ----------
+    name : str
+        The set.
+    what : {"labels", "features", "vocab"}
+        Which names: of the classes, of the columns, or of the word numbers of running text.
+
+    Returns
+    -------
+    ndarray of str
+        One name for each number.
+
+    Raises
+    ------
+    DataNotFound
+        When the folder is not set or does not hold the set.
+    ValueError
+        When the set does not hold such names.
+
+    Examples
+    --------
+    >>> from manyclass.datasets import names
+    >>> [str(name) for name in names("wordnet-hypernym", "labels")[:2]]
+    ['physical entity.n.00001930', 'abstraction.n.00002137']
+    """
+    arrays = read_packed(_find(name))
+    known = [key for key in ("labels", "features", "vocab") if key in arrays]
+    if what not in known:
+        raise ValueError(f"The data set {name!r} has no names of {what!r}; it has {known}.")
+    return unpack_names(arrays, what)
+
+
+def _find(name: str) -> Readable:
+    if not re.fullmatch(r"\w[\w.-]*", name):
+        raise DataNotFound(f"{name!r} is not the name of a data set: letters, digits, dots and hyphens only.")
+    if name == SHIPPED:
+        return files("manyclass.datasets") / f"{SHIPPED}.npz.xz"
+    named = os.environ.get(FOLDER_VARIABLE)
+    if not named:
+        raise DataNotFound(
+            f"The data set {name!r} does not ship with manyclass. "
+            f"Set the environment variable {FOLDER_VARIABLE} to the folder that holds {name}.npz.xz."
+        )
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        raise DataNotFound(f"{FOLDER_VARIABLE} is set to {named}, which is not a folder.")
+    file = folder / f"{name}.npz.xz"
+    if not file.is_file():
+        held = sorted(path.name.removesuffix(".npz.xz") for path in folder.glob("*.npz.xz"))
+        raise DataNotFound(
+            f"The folder {folder} ({FOLDER_VARIABLE}) does not hold {name}.npz.xz; "
+            f"it holds {', '.join(held) or 'no data sets'}."
+        )
+    return file

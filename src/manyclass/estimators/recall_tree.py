@@ -1,0 +1,166 @@
+"""Recall Tree as a scikit-learn estimator."""
+
+from numbers import Integral, Real
+
+from ..models import recall_tree as model
+from ..models.learners import NormalizedAdaGrad, resolve
+from .base import ManyClassifier
+
+
+class RecallTreeClassifier(ManyClassifier):
+    """Recall Tree: a tree finds a few likely classes, one-against-some predictors choose among them.
+
+    Training and prediction take time logarithmic in the number of classes, which need not be known beforehand.
+    After Daumé, Karampatziakis, Langford and Mineiro, "Logarithmic Time One-Against-Some" (2017). The paper's own
+    algorithm is `RecallTreeClassifier(beam=1, loss="logistic", path_features="bias")`.
+
+    Parameters
+    ----------
+    n_candidates : int, optional
+        Labels that a node keeps (the paper's F). Default: 4 ceil(log2 of the classes seen so far).
+    max_depth : int, optional
+        Deepest level of the tree (the paper's D). Default: logarithmic in the classes seen so far.
+    bernstein : float, "auto" or None, default="auto"
+        Weight of the penalty in the recall bound (the paper's lambda) by which a row stops at an inner node. None
+        always goes to a leaf. "auto" is 1.0 for a single path and None for several, whose joint recall the bound
+        does not describe.
+    path_features : {"off", "bias", "stop", "crossed"}, default="off"
+        What a predictor knows of the path: nothing; a bias for each (node, class) on the path, as in the paper;
+        weights of its own for (stopping node, class); the same for every node of the path, which is most accurate,
+        slowest and largest.
+    beam : int, default=8
+        How many of the best paths to follow at most, joining their candidates; the paper follows 1. Paths with
+        less than 8 % of the best path's chance are dropped early, so clear cases stay cheap.
+    randomized : bool, default=False
+        Draw the route in training by the router's probability instead of following its sign.
+    loss : {"softmax", "logistic"}, default="softmax"
+        Loss over the candidates: joint, or one of each as in the paper.
+    learner : {"auto", "sgd", "adagrad", "normalized-adagrad"} or an instance, default="auto"
+        How the predictors learn. "auto": SGD for sparse inputs of more than 1,000 features (text), normalised
+        AdaGrad otherwise; both need no scaling of the inputs.
+    router_learner : as `learner`, default="auto"
+        How the routers learn. "auto": normalised AdaGrad with rate 0.8 and no decay.
+    table_bits : int, default=27
+        At most 2**table_bits weights for the routers, and as many for the predictors: while rows x features fit,
+        every weight has its own slot; beyond, they are hashed.
+    n_epochs : int, default=10
+        Passes over the rows in `fit`.
+    shuffle : bool, default=True
+        Whether `fit` shuffles the rows before each epoch.
+    class_weight : dict, "balanced" or None
+        Weight of each class; "balanced" in `fit` only.
+    early_stopping : bool, default=False
+        Hold out a part of the rows in `fit` and stop when it is no longer answered better.
+    validation_fraction : float, default=0.1
+        The part held out.
+    patience : int, default=2
+        Epochs without improvement before stopping early.
+    random_state : int, RandomState or None
+        Seed: with the same int, the same bytes.
+    n_jobs : int, optional
+        Threads for prediction; training uses one.
+    verbose : int, default=0
+        1 shows progress on standard error.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        Labels: sorted after `fit`, new ones appended by `partial_fit`.
+    history_ : list of dict
+        For each epoch of `fit`: `progressive_error`, the share answered wrongly just before being learned, and
+        `validation_accuracy` with early stopping.
+    n_features_in_ : int
+        Number of features.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from manyclass import RecallTreeClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = RecallTreeClassifier(random_state=0).fit(X[:1500], y[:1500])
+    >>> bool(model.score(X[1500:], y[1500:]) > 0.85)
+    True
+    >>> labels, scores = model.predict_topk(X[1500:], k=3)
+    >>> labels.shape
+    (297, 3)
+    """
+
+    _spec = model.SPEC
+    _limits = {
+        "n_candidates": (Integral, 1, None),
+        "max_depth": (Integral, 0, model.DEEPEST),
+        "path_features": tuple(model.PATH_FEATURES),
+        "beam": (Integral, 1, 1024),
+        "randomized": bool,
+        "loss": tuple(model.LOSSES),
+    }
+    _may_be_none = ("n_candidates", "max_depth")
+
+    def __init__(
+        self,
+        n_candidates=None,
+        max_depth=None,
+        bernstein="auto",
+        path_features="off",
+        beam=8,
+        randomized=False,
+        loss="softmax",
+        learner="auto",
+        router_learner="auto",
+        table_bits=27,
+        n_epochs=10,
+        shuffle=True,
+        class_weight=None,
+        early_stopping=False,
+        validation_fraction=0.1,
+        patience=2,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+    ):
+        self.n_candidates = n_candidates
+        self.max_depth = max_depth
+        self.bernstein = bernstein
+        self.path_features = path_features
+        self.beam = beam
+        self.randomized = randomized
+        self.loss = loss
+        self.learner = learner
+        self.router_learner = router_learner
+        self.table_bits = table_bits
+        self.n_epochs = n_epochs
+        self.shuffle = shuffle
+        self.class_weight = class_weight
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _make_config(self, n_features: int, sparse: bool, seed: int) -> model.Config:
+        router_learner = self.router_learner
+        if isinstance(router_learner, str) and router_learner == "auto":
+            router_learner = NormalizedAdaGrad(rate=0.8, decay=1.0)
+        inputs = {"n_features": n_features, "sparse": sparse}
+        return model.Config(
+            bernstein=self._bernstein(),
+            n_candidates=self.n_candidates,
+            max_depth=self.max_depth,
+            path_features=self.path_features,
+            beam=self.beam,
+            randomized=bool(self.randomized),
+            loss=self.loss,
+            table_bits=self.table_bits,
+            learner=resolve(self.learner, **inputs),
+            router_learner=resolve(router_learner, **inputs, name="router_learner"),
+            seed=seed,
+        )
+
+    def _bernstein(self) -> float | None:
+        value = self.bernstein
+        if isinstance(value, str) and value == "auto":
+            return 1.0 if self.beam == 1 else None
+        if value is None or (isinstance(value, Real) and not isinstance(value, bool) and 0 <= value < float("inf")):
+            return value
+        raise ValueError(f'bernstein must be "auto", None or a number of at least 0, got {value!r}.')

@@ -1,0 +1,109 @@
+"""A bank of linear predictors: one row of weights each, or all rows hashed into one table of stated size.
+
+`mask[0] == 0`: weight is (row, feature), every weight in its own slot. Otherwise weight is (1, mask + 1) and
+(row, feature) is hashed into it.
+"""
+
+import math
+
+import numpy as np
+
+from .inputs import feature, span, value
+from .jit import leaf, njit
+from .updates import ADAGRAD, SGD
+
+# An AdaGrad accumulator starts here, not at zero: a first, tiny gradient then makes a tiny step, not a full one.
+FIRST_SQUARE = 0.1
+
+
+@leaf
+def slot(row, f, mask):
+    """Where (row, feature) lives in a hashed table. Cost: O(1)."""
+    h = np.uint64(row) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(f) * np.uint64(0xC2B2AE3D27D4EB4F)
+    h = (h ^ (h >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+    return np.int64((h >> np.uint64(20)) & np.uint64(mask))
+
+
+@leaf
+def score(bank, row, batch, i):
+    """Score of row i of the batch by predictor `row`. Cost: O(non-zeros)."""
+    start, stop = span(batch, i)
+    total = np.float32(0.0)
+    mask = bank.mask[0]
+    if mask == 0:
+        for j in range(start, stop):
+            total += bank.weight[row, feature(batch, j)] * value(batch, i, j)
+    else:
+        for j in range(start, stop):
+            total += bank.weight[0, slot(row, feature(batch, j), mask)] * value(batch, i, j)
+    return np.float64(total + bank.bias[row])
+
+
+@leaf
+def learn_bias(bank, row, gradient, pace):
+    """One step of a predictor's bias. Mutates: bank. Cost: O(1)."""
+    g = np.float32(gradient)
+    step = np.float32(pace.bias_step) * g
+    if pace.update != SGD:
+        bank.bias_grad_sq[row] += g * g
+        step /= math.sqrt(np.float32(FIRST_SQUARE) + bank.bias_grad_sq[row])
+    bank.bias[row] -= step
+
+
+@leaf
+def learn(bank, row, batch, i, gradient, pace, scale):
+    """One step of predictor `row` against `gradient`. Mutates: bank. Cost: O(non-zeros)."""
+    start, stop = span(batch, i)
+    mask = bank.mask[0]
+    hashed = mask != 0
+    weight = bank.weight[0] if hashed else bank.weight[row]
+    if pace.update == SGD:
+        move = np.float32(pace.step * gradient / pace.size)
+        shrink = np.float32(1.0 / pace.size)  # in two factors, so that neither leaves the range of a float
+        for j in range(start, stop):
+            f = feature(batch, j)
+            at = slot(row, f, mask) if hashed else f
+            weight[at] -= move * (value(batch, i, j) * shrink)
+        learn_bias(bank, row, gradient, pace)
+        return
+    grad_sq = bank.grad_sq[0] if hashed else bank.grad_sq[row]
+    g = np.float32(gradient)
+    step = np.float32(pace.step)
+    if pace.update == ADAGRAD:
+        for j in range(start, stop):
+            f = feature(batch, j)
+            at = slot(row, f, mask) if hashed else f
+            slope = g * value(batch, i, j)
+            grad_sq[at] += slope * slope
+            weight[at] -= step * slope / math.sqrt(np.float32(FIRST_SQUARE) + grad_sq[at])
+    else:
+        for j in range(start, stop):
+            f = feature(batch, j)
+            v = value(batch, i, j)
+            if v != np.float32(0.0):
+                at = slot(row, f, mask) if hashed else f
+                size = scale.largest[f]
+                slope = g * v / size
+                grad_sq[at] += slope * slope
+                weight[at] -= step * slope / (size * math.sqrt(np.float32(FIRST_SQUARE) + grad_sq[at]))
+    learn_bias(bank, row, gradient, pace)
+
+
+@njit
+def hash_rows(direct, hashed):
+    """Move the weights of a direct bank into an empty hashed one. Mutates: hashed. Cost: O(rows x features)."""
+    mask = hashed.mask[0]
+    adaptive = hashed.grad_sq.shape[1] > 1
+    rows, n_features = direct.weight.shape
+    for row in range(rows):
+        hashed.bias[row] = direct.bias[row]
+        hashed.bias_grad_sq[row] = direct.bias_grad_sq[row]
+        for f in range(n_features):
+            weight = direct.weight[row, f]
+            square = direct.grad_sq[row, f] if adaptive else np.float32(0.0)
+            if weight != 0.0 or square != 0.0:
+                at = slot(row, f, mask)
+                hashed.weight[0, at] += weight
+                if adaptive:
+                    hashed.grad_sq[0, at] += square
+    hashed.n_rows[0] = direct.n_rows[0]

@@ -1,0 +1,82 @@
+"""Rows of a batch, dense or sparse: the only file that knows the layout.
+
+A loop over a row reads the same for both kinds::
+
+    start, stop = span(batch, i)
+    for j in range(start, stop):
+        total += weight[feature(batch, j)] * value(batch, i, j)
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba.extending import overload
+
+from .jit import LEAF_OPTIONS
+
+
+class Dense(NamedTuple):
+    """A batch of dense rows."""
+
+    values: np.ndarray  # (row, feature) f4
+
+
+class Csr(NamedTuple):
+    """A batch of sparse rows."""
+
+    indptr: np.ndarray  # (row + 1,) i8
+    indices: np.ndarray  # (non-zero,) i4
+    values: np.ndarray  # (non-zero,) f4
+
+
+Batch = Dense | Csr
+
+
+def span(batch: Batch, i: int):
+    """First and past-the-last position of row i."""
+    if isinstance(batch, Dense):
+        return 0, batch.values.shape[1]
+    return batch.indptr[i], batch.indptr[i + 1]
+
+
+def feature(batch: Batch, j: int):
+    """Feature at position j of a row."""
+    return j if isinstance(batch, Dense) else batch.indices[j]
+
+
+def value(batch: Batch, i: int, j: int):
+    """Value at position j of row i."""
+    return batch.values[i, j] if isinstance(batch, Dense) else batch.values[j]
+
+
+def n_rows(batch: Batch):
+    """Number of rows."""
+    return batch.values.shape[0] if isinstance(batch, Dense) else batch.indptr.shape[0] - 1
+
+
+@overload(span, jit_options=LEAF_OPTIONS)
+def _span(batch, i):
+    if batch.instance_class is Dense:
+        return lambda batch, i: (0, batch.values.shape[1])
+    return lambda batch, i: (batch.indptr[i], batch.indptr[i + 1])
+
+
+@overload(feature, jit_options=LEAF_OPTIONS)
+def _feature(batch, j):
+    if batch.instance_class is Dense:
+        return lambda batch, j: j
+    return lambda batch, j: batch.indices[j]
+
+
+@overload(value, jit_options=LEAF_OPTIONS)
+def _value(batch, i, j):
+    if batch.instance_class is Dense:
+        return lambda batch, i, j: batch.values[i, j]
+    return lambda batch, i, j: batch.values[j]
+
+
+@overload(n_rows, jit_options=LEAF_OPTIONS)
+def _n_rows(batch):
+    if batch.instance_class is Dense:
+        return lambda batch: batch.values.shape[0]
+    return lambda batch: batch.indptr.shape[0] - 1

@@ -1,0 +1,54 @@
+"""The one compiler preset, and a disk cache that works without a home folder."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import numba
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _private_folder() -> Path:
+    """A folder only this user may write: the cache holds compiled code, so nobody else may plant some."""
+    folder = Path(tempfile.gettempdir()) / f"manyclass-cache-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+    if _writable(folder):
+        status = folder.lstat()
+        ours = not hasattr(os, "getuid") or status.st_uid == os.getuid()
+        if ours and not folder.is_symlink() and (os.name == "nt" or status.st_mode & 0o077 == 0):
+            return folder
+    return Path(tempfile.mkdtemp(prefix="manyclass-cache-"))
+
+
+def _choose_cache() -> None:
+    """Leave Numba's own choice alone where it can write; otherwise point it at a private folder."""
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        return
+    if _writable(Path(__file__).parent / "__pycache__"):
+        return
+    home_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path(os.path.expanduser("~")) / ".cache")
+    folder = home_cache / "manyclass" / "numba"
+    numba.config.CACHE_DIR = str(folder if _writable(folder) else _private_folder())
+
+
+_choose_cache()
+
+# reassoc and contract let a dot product use vector registers; nothing here assumes away NaN or infinity.
+FAST = {"reassoc", "contract", "nsz", "arcp"}
+
+_PRESET = {"nogil": True, "error_model": "numpy", "fastmath": FAST}
+
+# A kernel: called from Python, may allocate its scratch.
+njit = numba.njit(cache=True, **_PRESET)
+
+# A leaf: called from kernels, never allocates. Without Numba's reference counting, passing a group of arrays is
+# free; with it, every call counts every array up and down (measured: 226 against 62 ns for a score of 32 non-zeros).
+leaf = numba.njit(cache=True, _nrt=False, **_PRESET)
+LEAF_OPTIONS = {"_nrt": False, **_PRESET}

@@ -1,0 +1,101 @@
+"""How often each label came by each node: the (node, label) mass table, and sorted candidate lists."""
+
+import math
+
+import numpy as np
+
+from .jit import leaf
+
+EMPTY = -1
+
+
+@leaf
+def key_of(node, label):
+    """One number for a (node, label) pair."""
+    return (np.int64(node) << 32) | np.int64(label)
+
+
+@leaf
+def find(table, node, label):
+    """Entry of (node, label), or the empty entry where it would go. Cost: O(1) expected."""
+    key = key_of(node, label)
+    last = table.key.shape[0] - 1  # the length is a power of two
+    h = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+    at = np.int64((h ^ (h >> np.uint64(29))) >> np.uint64(3)) & last
+    while table.key[at] != EMPTY and table.key[at] != key:
+        at = (at + 1) & last
+    return at
+
+
+@leaf
+def mass_of(table, node, label):
+    """Mass of label at node. Cost: O(1) expected."""
+    at = find(table, node, label)
+    return table.mass[at] if table.key[at] != EMPTY else 0.0
+
+
+@leaf
+def add_mass(table, node, label, weight):
+    """Raise the mass of label at node; return its entry. Mutates: table. Cost: O(1) expected."""
+    at = find(table, node, label)
+    if table.key[at] == EMPTY:
+        table.key[at] = key_of(node, label)
+        table.n_entries[0] += 1
+    table.mass[at] += weight
+    return at
+
+
+@leaf
+def rehash(table, larger):
+    """Move every entry of `table` into the empty `larger`. Mutates: larger. Cost: O(entries)."""
+    for old in range(table.key.shape[0]):
+        key = table.key[old]
+        if key != EMPTY:
+            at = find(larger, np.int64(key >> 32), np.int64(key & 0xFFFFFFFF))
+            larger.key[at] = key
+            larger.mass[at] = table.mass[old]
+            larger.path_row[at] = table.path_row[old]
+    larger.n_entries[0] = table.n_entries[0]
+
+
+@leaf
+def n_log_n(n):
+    """n ln n, and 0 at 0."""
+    return n * math.log(n) if n > 0.0 else 0.0
+
+
+@leaf
+def place(candidates, node, label, mass):
+    """Put label with its mass where it belongs in the node's list of heaviest labels, if it belongs there.
+
+    Mutates: candidates. Cost: O(candidates). A newcomer enters a full list only if heavier than the last.
+    """
+    labels, masses = candidates.label[node], candidates.mass[node]
+    size = np.int64(candidates.size[node])
+    at = np.int64(0)
+    while at < size and labels[at] != label:
+        at += 1
+    if at == size:
+        if size < labels.shape[0]:
+            candidates.size[node] = size + 1
+        elif mass > masses[size - 1]:
+            at = size - 1
+            candidates.covered[node] -= masses[at]
+        else:
+            return
+        candidates.covered[node] += mass
+    else:
+        candidates.covered[node] += mass - masses[at]
+    while at > 0 and masses[at - 1] < mass:
+        labels[at], masses[at] = labels[at - 1], masses[at - 1]
+        at -= 1
+    labels[at], masses[at] = label, mass
+
+
+@leaf
+def refill(candidates, table):
+    """Make the lists exact again after they were widened. Mutates: candidates. Cost: O(entries x candidates)."""
+    for at in range(table.key.shape[0]):
+        key = table.key[at]
+        if key != EMPTY:
+            place(candidates, np.int64(key >> 32), np.int64(key & 0xFFFFFFFF), table.mass[at])

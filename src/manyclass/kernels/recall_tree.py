@@ -1,0 +1,481 @@
+"""Recall Tree: Logarithmic Time One-Against-Some (2017), tagged [RT ...].
+
+Alg. 1 Predict -> predict_batch, follow_paths; Alg. 2 Train -> learn_batch, update_tree; Alg. 3 update_router ->
+update_router; Alg. 4 update_regressors -> update_scorers; Eq. (1) -> recall_bound; path features §3.2 -> path_score.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from . import banks
+from .jit import leaf, njit
+from .labels import EMPTY, add_mass, find, mass_of, n_log_n, place
+from .losses import gradients, log_sigmoid, sigmoid
+from .rng import uniform
+from .sets import LabelSet, add_label
+from .topk import offer
+from .trees import add_child
+from .updates import observe_scale, pace
+
+OFF, BIAS, STOP, CROSSED = 0, 1, 2, 3  # path features
+LEFT, RIGHT = 0, 1
+DEEPEST = 60
+# Typed numbers instead of literals, here and below: Numba compiles a function anew for every kind of argument.
+ROOT = np.int64(0)
+
+
+# Paths below this share of the best path's chance (8 %) are not worth following.
+MARGIN = 2.5
+# A softmax gradient below this moves nothing that could be measured, and most of a converged model's are.
+NEGLIGIBLE = 1e-3
+
+
+class Options(NamedTuple):
+    """What a Recall Tree was asked to do, as numbers."""
+
+    bernstein: float  # lambda of [RT Eq. 1]; negative: always go on to a leaf
+    n_candidates: int  # F; negative: 4 ceil(log2 labels seen)
+    max_depth: int  # D; negative: enough for leaves of n_candidates / 8 labels
+    path_features: int
+    beam: int
+    randomized: bool
+    loss: int
+    update: int
+    rate: float
+    router_update: int
+    router_rate: float
+    seed: int
+
+
+class Scratch(NamedTuple):
+    """Room for one example: the paths it follows and the candidates it meets."""
+
+    node: np.ndarray  # (2 x beam) where each path stands
+    log_chance: np.ndarray  # (2 x beam) log probability of the path
+    moving: np.ndarray  # (2 x beam)
+    label: np.ndarray  # (candidate)
+    home: np.ndarray  # (candidate) the stopping node it came from
+    score: np.ndarray  # (candidate)
+    gradient: np.ndarray  # (candidate)
+    known: LabelSet
+
+
+@leaf
+def candidates_wanted(n_labels, options):
+    """F: how many labels a node keeps, O(log labels) unless asked otherwise."""
+    if options.n_candidates > 0:
+        return options.n_candidates
+    return 4 * max(1, int(math.ceil(math.log2(max(1.0, n_labels)))))
+
+
+@leaf
+def depth_limit(n_labels, n_candidates, options):
+    """D: the deepest level, O(log labels) unless asked otherwise.
+
+    DIFFERS [RT §2.2]: one path needs ceil(log2 labels) as in VW; several paths reach the recall of a shallower tree.
+    """
+    if options.max_depth >= 0:
+        return options.max_depth
+    leaves = n_labels if options.beam == 1 else 8.0 * n_labels / n_candidates
+    return max(1, int(math.ceil(math.log2(max(1.0, leaves)))))
+
+
+@leaf
+def widest(candidates, options):
+    """The most candidates one example can meet: every path's, and in training those of one node more."""
+    return (options.beam + 1) * candidates.label.shape[1]
+
+
+@njit
+def make_scratch(candidates, options, n_filled):
+    """Scratch for one caller who fills up to n_filled labels more. Cost: O(beam x candidates)."""
+    width = widest(candidates, options)
+    n_set = 4
+    while n_set < 2 * (width + n_filled):
+        n_set *= 2
+    n_paths = 2 * options.beam
+    return Scratch(
+        np.empty(n_paths, np.int64),
+        np.empty(n_paths),
+        np.empty(n_paths, np.bool_),
+        np.empty(width, np.int64),
+        np.empty(width, np.int64),
+        np.empty(width),
+        np.empty(width),
+        LabelSet(np.empty(n_set, np.int32), np.full(n_set, -1, np.int64)),
+    )
+
+
+@leaf
+def recall_bound(counts, candidates, node, bernstein):
+    """Lower bound on the recall of a node's candidates [RT Eq. 1]; 0 where nothing was seen. Cost: O(1)."""
+    if node < 0 or counts.total[node] <= 0.0:
+        return 0.0
+    m = counts.total[node]
+    r = min(1.0, candidates.covered[node] / m)
+    return max(0.0, r - math.sqrt(bernstein * r * (1.0 - r) / m) - bernstein / m)
+
+
+@leaf
+def stops(counts, candidates, node, child, options):
+    """Whether the descent ends at node rather than going on to child [RT Alg. 1 l.5]."""
+    if options.bernstein < 0.0:
+        return False
+    here = recall_bound(counts, candidates, node, options.bernstein)
+    return here > recall_bound(counts, candidates, child, options.bernstein)
+
+
+@leaf
+def entropy_rise(counts, table, node, label, weight):
+    """By how much (mass x entropy) of a node rises if label joins it. Cost: O(1) expected."""
+    if node < 0:
+        return 0.0
+    n = counts.total[node]
+    c = mass_of(table, node, label)
+    return n_log_n(n + weight) - n_log_n(n) - n_log_n(c + weight) + n_log_n(c)
+
+
+@leaf
+def update_router(tree, router, counts, table, node, batch, i, label, weight, step, scale, options):
+    """Teach a node's router the side where label raises the entropy less [RT Alg. 3]; return its score.
+
+    Mutates: router. Cost: O(non-zeros).
+    """
+    route = banks.score(router, node, batch, i)
+    left = entropy_rise(counts, table, tree.children[node, LEFT], label, weight)
+    right = entropy_rise(counts, table, tree.children[node, RIGHT], label, weight)
+    advantage = right - left
+    if advantage != 0.0:
+        target = 1.0 if advantage > 0.0 else 0.0
+        gradient = abs(advantage) * (sigmoid(route) - target)
+        banks.learn(router, node, batch, i, gradient, step, scale)
+        # A step never turns a route away from its target, so only a route on the wrong side is scored again.
+        if (route > 0.0) != (advantage > 0.0) or options.randomized:
+            route = banks.score(router, node, batch, i)
+    return route
+
+
+@leaf
+def update_candidates(counts, candidates, table, node, label, weight):
+    """Count label at node and keep the node's heaviest labels [RT Alg. 2]. Mutates: all three groups."""
+    at = add_mass(table, node, label, weight)
+    counts.total[node] += weight
+    place(candidates, node, label, table.mass[at])
+
+
+@leaf
+def update_tree(tree, router, counts, candidates, table, seen, batch, i, label, weight, step, scale, options):
+    """Let (row i, label) descend, teaching routers and counting on the way; return where it stops [RT Alg. 2].
+
+    Mutates: tree, router, counts, candidates, table. Cost: O(depth x (non-zeros + candidates)).
+    """
+    limit = depth_limit(seen.n_labels[0], candidates.label.shape[1], options)
+    node = ROOT
+    update_candidates(counts, candidates, table, node, label, weight)
+    while tree.depth[node] < limit:
+        route = update_router(tree, router, counts, table, node, batch, i, label, weight, step, scale, options)
+        side = LEFT if route > 0.0 else RIGHT
+        if options.randomized:
+            draw = uniform(options.seed, np.int64(seen.n_rows[0]) * DEEPEST + tree.depth[node])
+            side = LEFT if draw < sigmoid(route) else RIGHT
+        child = np.int64(tree.children[node, side])
+        if child < 0:
+            child = add_child(tree, node, side)
+        update_candidates(counts, candidates, table, child, label, weight)
+        if stops(counts, candidates, node, child, options):
+            break
+        node = child
+    return node
+
+
+@leaf
+def follow_paths(tree, router, counts, candidates, batch, i, options, scratch):
+    """Descend with the best `beam` paths [RT Alg. 1 l.3-10]; return (paths, routers scored).
+
+    Mutates: scratch. Cost: O(beam x depth x non-zeros).
+    """
+    where, log_chance, moving = scratch.node, scratch.log_chance, scratch.moving
+    where[0], log_chance[0], moving[0] = ROOT, 0.0, True
+    n_paths, n_scored, any_moved = np.int64(1), np.int64(0), True
+    while any_moved:
+        any_moved = False
+        for p in range(n_paths):
+            if not moving[p]:
+                continue
+            node = where[p]
+            if tree.children[node, LEFT] < 0 and tree.children[node, RIGHT] < 0:
+                moving[p] = False
+                continue
+            route = banks.score(router, node, batch, i)
+            n_scored += 1
+            side = LEFT if route > 0.0 else RIGHT  # [RT Alg. 1 l.4]
+            child, other = np.int64(tree.children[node, side]), np.int64(tree.children[node, 1 - side])
+            if child < 0 or stops(counts, candidates, node, child, options):  # [RT Alg. 1 l.5]
+                moving[p] = False
+                continue
+            where[p] = child
+            any_moved = True
+            if options.beam > 1:
+                if other >= 0:
+                    where[n_paths], moving[n_paths] = other, True
+                    log_chance[n_paths] = log_chance[p] + log_sigmoid(-abs(route))
+                    n_paths += 1
+                log_chance[p] += log_sigmoid(abs(route))
+        n_paths = keep_best(scratch, n_paths, options)
+    return n_paths, n_scored
+
+
+@leaf
+def keep_best(scratch, n_paths, options):
+    """Sort the paths by chance and keep the best `beam` of them within MARGIN of the best. Cost: O(beam^2)."""
+    where, log_chance, moving = scratch.node, scratch.log_chance, scratch.moving
+    for p in range(1, n_paths):
+        a, b, c = where[p], log_chance[p], moving[p]
+        q = p
+        while q > 0 and log_chance[q - 1] < b:
+            where[q], log_chance[q], moving[q] = where[q - 1], log_chance[q - 1], moving[q - 1]
+            q -= 1
+        where[q], log_chance[q], moving[q] = a, b, c
+    kept = np.int64(1)
+    while kept < min(n_paths, options.beam) and log_chance[kept] > log_chance[0] - MARGIN:
+        kept += 1
+    return kept
+
+
+@leaf
+def add_candidates(candidates, node, stamp, n, scratch):
+    """Append the labels of a node's list that are not there yet; return the new number. Mutates: scratch."""
+    for s in range(candidates.size[node]):
+        label = np.int64(candidates.label[node, s])
+        if add_label(scratch.known, label, stamp):
+            scratch.label[n] = label
+            scratch.home[n] = node
+            n += 1
+    return n
+
+
+@leaf
+def path_score(tree, path, table, label, home, batch, i, options):
+    """What the path features add to the score of label at the node `home` [RT §3.2]."""
+    total = 0.0
+    node = home
+    while node > 0:
+        row = np.int64(table.path_row[find(table, node, label)])
+        if row >= 0:
+            total += path.bias[row] if options.path_features == BIAS else banks.score(path, row, batch, i)
+        node = np.int64(tree.parent[node]) if options.path_features != STOP else ROOT
+    return total
+
+
+@leaf
+def score_candidates(tree, scorer, path, table, first, n, batch, i, options, scratch):
+    """Score candidates first..n-1. Mutates: scratch. Cost: O(candidates x non-zeros)."""
+    for c in range(first, n):
+        s = banks.score(scorer, scratch.label[c], batch, i)
+        if options.path_features != OFF:
+            s += path_score(tree, path, table, scratch.label[c], scratch.home[c], batch, i, options)
+        scratch.score[c] = s
+
+
+@leaf
+def learn_path(tree, path, table, label, home, batch, i, gradient, step, scale, options):
+    """One step of the weights that (path node, label) pairs have of their own [RT §3.2]. Mutates: path, table."""
+    node = home
+    while node > 0:
+        at = find(table, node, label)
+        if table.key[at] != EMPTY:
+            row = np.int64(table.path_row[at])
+            if row < 0:
+                row = path.n_rows[0]
+                path.n_rows[0] += 1
+                table.path_row[at] = row
+            if options.path_features == BIAS:
+                banks.learn_bias(path, row, gradient, step)
+            else:
+                banks.learn(path, row, batch, i, gradient, step, scale)
+        node = np.int64(tree.parent[node]) if options.path_features != STOP else ROOT
+
+
+@leaf
+def update_scorers(tree, scorer, path, table, n, truth, batch, i, weight, step, scale, options, scratch):
+    """One-against-some step of all n candidates [RT Alg. 4]. Mutates: scorer, path, table, scratch."""
+    gradients(scratch.score, n, truth, options.loss, scratch.gradient)
+    for c in range(n):
+        if abs(scratch.gradient[c]) < NEGLIGIBLE:
+            continue
+        gradient = scratch.gradient[c] * weight
+        banks.learn(scorer, scratch.label[c], batch, i, gradient, step, scale)
+        if options.path_features != OFF:
+            learn_path(tree, path, table, scratch.label[c], scratch.home[c], batch, i, gradient, step, scale, options)
+
+
+@leaf
+def find_best(n, label, scratch):
+    """(position of the best score, position of label or -1) among n candidates."""
+    best, truth = np.int64(0), np.int64(-1)
+    for c in range(n):
+        if scratch.score[c] > scratch.score[best]:
+            best = c
+        if scratch.label[c] == label:
+            truth = c
+    return best, truth
+
+
+@leaf
+def visit(tree, router, scorer, path, counts, candidates, table, batch, i, stamp, options, scratch):
+    """Everything that is met on the way to an answer [RT Alg. 1]: (paths, routers scored, candidates).
+
+    Mutates: scratch. Cost: O((beam x depth + candidates) x non-zeros).
+    """
+    n_paths, n_routers = follow_paths(tree, router, counts, candidates, batch, i, options, scratch)
+    n = np.int64(0)
+    for p in range(n_paths):
+        n = add_candidates(candidates, scratch.node[p], stamp, n, scratch)
+    score_candidates(tree, scorer, path, table, np.int64(0), n, batch, i, options, scratch)
+    return n_paths, n_routers, n
+
+
+@leaf
+def has_room(tree, scorer, candidates, table, path, seen, label, options):
+    """Whether one more example of this label surely fits."""
+    return (
+        label < scorer.bias.shape[0]
+        and candidates_wanted(seen.n_labels[0] + 1, options) <= candidates.label.shape[1]
+        and tree.n_nodes[0] + DEEPEST <= tree.parent.shape[0]
+        and 2 * (table.n_entries[0] + DEEPEST) <= table.key.shape[0]
+        and (options.path_features == OFF or path.n_rows[0] + path_rows_wanted(candidates, options) <= path.bias.shape[0])
+    )
+
+
+@leaf
+def path_rows_wanted(candidates, options):
+    """The most rows of path features that one example can bring."""
+    return widest(candidates, options) * (1 if options.path_features == STOP else DEEPEST)
+
+
+@njit
+def learn_batch(
+    tree, router, scorer, path, counts, candidates, table, scale, seen,
+    batch, order, labels, weights, begin, options,
+):  # fmt: skip
+    """Learn the rows order[begin:], one after the other [RT Alg. 2]; return where it ended for want of room.
+
+    Mutates: all groups. Cost: O((beam x depth + candidates) x non-zeros) an example.
+    """
+    scratch = make_scratch(candidates, options, np.int64(0))
+    for o in range(begin, order.shape[0]):
+        i = order[o]
+        label, weight = np.int64(labels[i]), weights[i]
+        if weight <= 0.0:
+            continue
+        if not has_room(tree, scorer, candidates, table, path, seen, label, options):
+            return o
+        # Answer before learning: progressive validation [RT §4.3] that no update can have leaked into.
+        _, _, n = visit(tree, router, scorer, path, counts, candidates, table, batch, i, o, options, scratch)
+        best, truth = find_best(n, label, scratch)
+        seen.mass[0] += weight
+        seen.wrong_mass[0] += 0.0 if truth >= 0 and best == truth else weight
+        if mass_of(table, ROOT, label) == 0.0:
+            seen.n_labels[0] += 1
+        seen.n_rows[0] += 1
+        sq_norm = observe_scale(scale, batch, i)
+        step = pace(options.router_update, options.router_rate, scale, sq_norm)
+        node = update_tree(
+            tree, router, counts, candidates, table, seen, batch, i, label, weight, step, scale, options
+        )  # fmt: skip
+        # DIFFERS [RT Alg. 2]: the candidates met when answering learn too, not only those of the training path:
+        # they are what this row meets when it comes back without its label.
+        n_answered = n
+        n = add_candidates(candidates, node, o, n, scratch)
+        score_candidates(tree, scorer, path, table, n_answered, n, batch, i, options, scratch)
+        _, truth = find_best(n, label, scratch)
+        if truth >= 0:  # [RT Alg. 4 l.1]
+            step = pace(options.update, options.rate, scale, sq_norm)
+            update_scorers(
+                tree, scorer, path, table, n, truth, batch, i, weight, step, scale, options, scratch
+            )  # fmt: skip
+    return order.shape[0]
+
+
+@leaf
+def fill_up(tree, candidates, node, n_classes, stamp, size, labels, scores, known):
+    """Fill an answer of `size` labels with the ancestors' most frequent ones, then the rest in class order.
+
+    Mutates: labels, scores, known. Cost: O(answers x depth), plus O(answers) when all ancestors are used up.
+    """
+    while node >= 0 and size < labels.shape[0]:
+        for s in range(candidates.size[node]):
+            label = np.int64(candidates.label[node, s])
+            if size < labels.shape[0] and add_label(known, label, stamp):
+                labels[size], scores[size] = label, -np.inf
+                size += 1
+        node = np.int64(tree.parent[node])
+    label = np.int64(0)
+    while size < labels.shape[0] and label < n_classes:
+        if add_label(known, label, stamp):
+            labels[size], scores[size] = label, -np.inf
+            size += 1
+        label += 1
+
+
+@njit
+def predict_batch(
+    tree, router, scorer, path, counts, candidates, table,
+    batch, first, n_classes, options, labels, scores, work,
+):  # fmt: skip
+    """The best labels of rows first.. with their scores [RT Alg. 1], and what they cost.
+
+    `work` gets depth, nodes visited, routers scored, candidates scored. Mutates: labels, scores, work.
+    Cost: O((beam x depth + candidates) x non-zeros) a row.
+    """
+    k = labels.shape[1]
+    scratch = make_scratch(candidates, options, k)
+    for r in range(labels.shape[0]):
+        i = first + r
+        n_paths, n_routers, n = visit(
+            tree, router, scorer, path, counts, candidates, table, batch, i, r, options, scratch
+        )  # fmt: skip
+        size = np.int64(0)
+        for c in range(n):
+            size = offer(labels[r], scores[r], size, scratch.label[c], scratch.score[c])
+        if size < k:
+            fill_up(tree, candidates, scratch.node[0], n_classes, r, size, labels[r], scores[r], scratch.known)
+        n_leaves = 0
+        for p in range(n_paths):
+            node = scratch.node[p]
+            if tree.children[node, LEFT] < 0 and tree.children[node, RIGHT] < 0:
+                n_leaves += 1
+        work[r, 0], work[r, 1] = tree.depth[scratch.node[0]], n_routers + n_leaves
+        work[r, 2], work[r, 3] = n_routers, n
+
+
+@njit
+def candidates_batch(
+    tree, router, scorer, path, counts, candidates, table, batch, first, options, labels, scores, sizes
+):  # fmt: skip
+    """All candidates of rows first.. with their scores. Mutates: labels, scores, sizes."""
+    scratch = make_scratch(candidates, options, np.int64(0))
+    for r in range(labels.shape[0]):
+        _, _, n = visit(
+            tree, router, scorer, path, counts, candidates, table, batch, first + r, r, options, scratch
+        )  # fmt: skip
+        sizes[r] = n
+        for c in range(n):
+            labels[r, c], scores[r, c] = scratch.label[c], scratch.score[c]
+
+
+@njit
+def paths_batch(tree, router, counts, candidates, batch, first, options, nodes):
+    """The nodes on the paths of rows first.., root to stop, path after path; -1 is nobody. Mutates: nodes."""
+    scratch = make_scratch(candidates, options, np.int64(0))
+    for r in range(nodes.shape[0]):
+        n_paths, _ = follow_paths(tree, router, counts, candidates, batch, first + r, options, scratch)
+        at = np.int64(0)
+        for p in range(n_paths):
+            node = scratch.node[p]
+            while node >= 0:
+                nodes[r, at] = node
+                at += 1
+                node = np.int64(tree.parent[node])

@@ -1,0 +1,59 @@
+"""How far one step goes: SGD, AdaGrad and normalised AdaGrad, chosen by int code.
+
+`Pace` holds what an example's steps share; `Scale` is what the stream has shown of the features' sizes.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from .inputs import feature, span, value
+from .jit import leaf
+
+SGD, ADAGRAD, NORMALIZED_ADAGRAD = 0, 1, 2
+
+
+class Pace(NamedTuple):
+    """One example's step: what to multiply a gradient with."""
+
+    update: int
+    step: float  # on a feature divided by `size`
+    size: float  # typical length of a row; 1 where features have sizes of their own
+    bias_step: float  # on the bias, which is a feature of its own
+
+
+@leaf
+def observe_scale(scale, batch, i):
+    """Take row i into the running sizes of the features. Mutates: scale. Cost: O(non-zeros)."""
+    start, stop = span(batch, i)
+    sq_norm = 0.0
+    normalized = 0.0
+    for j in range(start, stop):
+        f = feature(batch, j)
+        v = abs(value(batch, i, j))
+        if v > scale.largest[f]:
+            scale.largest[f] = v
+        if v > 0.0:
+            z = v / scale.largest[f]
+            normalized += z * z
+            sq_norm += np.float64(v) * v
+    scale.n_rows[0] += 1.0
+    scale.sq_norm[0] += sq_norm
+    scale.normalized[0] += normalized
+    return sq_norm
+
+
+@leaf
+def pace(update, rate, scale, sq_norm):
+    """The step of one example, free of the features' unit. Cost: O(1)."""
+    n = scale.n_rows[0]
+    if update == SGD:
+        # A row far longer than the usual must not throw the model: it moves its own score no further.
+        size = math.sqrt(max(scale.sq_norm[0] / n, sq_norm))
+        return Pace(update, rate if size > 0.0 else 0.0, max(size, 1e-37), rate)
+    if update == ADAGRAD:
+        return Pace(update, rate, 1.0, rate)
+    mean = scale.normalized[0] / n  # how many features of full size a row has
+    step = rate / math.sqrt(mean + 1.0)  # the bias is one more
+    return Pace(update, step, 1.0, step)

@@ -1,0 +1,110 @@
+"""The schema: every array of every model, declared once with its type, dimensions, fill and merge rule.
+
+A group is a NamedTuple of plain arrays. A number that changes is a one-element array, so that kernels can change it
+and a file, a merge or a copy treats it like all the rest.
+"""
+
+from typing import Annotated, NamedTuple, get_type_hints
+
+import numpy as np
+
+
+class Field(NamedTuple):
+    """How one array of a group looks."""
+
+    dtype: str
+    dims: tuple[str, ...]
+    fill: float = 0
+    merge: str = "same"  # how two models trained apart are joined: same, sum, mean, max
+
+
+Array = np.ndarray
+
+
+class Tree(NamedTuple):
+    """Nodes as parallel arrays; node 0 is the root, -1 is nobody."""
+
+    children: Annotated[Array, Field("i4", ("node", "side"), -1)]
+    parent: Annotated[Array, Field("i4", ("node",), -1)]
+    depth: Annotated[Array, Field("i4", ("node",))]
+    n_nodes: Annotated[Array, Field("i8", ("one",), 1)]
+
+
+class Bank(NamedTuple):
+    """Linear predictors: (row, feature) weights, or one hashed table where `mask` is not 0."""
+
+    weight: Annotated[Array, Field("f4", ("weight_row", "weight_column"), 0, "mean")]
+    grad_sq: Annotated[Array, Field("f4", ("square_row", "square_column"), 0, "sum")]
+    bias: Annotated[Array, Field("f4", ("row",), 0, "mean")]
+    bias_grad_sq: Annotated[Array, Field("f4", ("row",), 0, "sum")]
+    mask: Annotated[Array, Field("i8", ("one",))]
+    n_rows: Annotated[Array, Field("i8", ("one",))]
+
+
+class Counts(NamedTuple):
+    """Mass of all labels that came by a node."""
+
+    total: Annotated[Array, Field("f8", ("node",), 0, "sum")]
+
+
+class Candidates(NamedTuple):
+    """The heaviest labels of each node, heaviest first, and the mass they cover."""
+
+    label: Annotated[Array, Field("i4", ("node", "slot"), -1)]
+    mass: Annotated[Array, Field("f8", ("node", "slot"), 0, "sum")]
+    size: Annotated[Array, Field("i4", ("node",))]
+    covered: Annotated[Array, Field("f8", ("node",), 0, "sum")]
+
+
+class LabelTable(NamedTuple):
+    """Open addressing on (node, label): its mass, and the row of its path features (-1: none yet)."""
+
+    key: Annotated[Array, Field("i8", ("entry",), -1)]
+    mass: Annotated[Array, Field("f8", ("entry",), 0, "sum")]
+    path_row: Annotated[Array, Field("i4", ("entry",), -1)]
+    n_entries: Annotated[Array, Field("i8", ("one",))]
+
+
+class Scale(NamedTuple):
+    """What the stream has shown of the features' sizes."""
+
+    largest: Annotated[Array, Field("f4", ("feature",), 0, "max")]
+    sq_norm: Annotated[Array, Field("f8", ("one",), 0, "sum")]
+    normalized: Annotated[Array, Field("f8", ("one",), 0, "sum")]
+    n_rows: Annotated[Array, Field("f8", ("one",), 0, "sum")]
+
+
+class Seen(NamedTuple):
+    """What was learned so far, and how the answers given before learning fared (progressive validation)."""
+
+    n_labels: Annotated[Array, Field("i8", ("one",), 0, "max")]
+    n_rows: Annotated[Array, Field("i8", ("one",), 0, "sum")]
+    mass: Annotated[Array, Field("f8", ("one",), 0, "sum")]
+    wrong_mass: Annotated[Array, Field("f8", ("one",), 0, "sum")]
+
+
+class Columns(NamedTuple):
+    """One-against-all weights, all classes of a feature side by side; `mask` not 0: features are hashed."""
+
+    weight: Annotated[Array, Field("f4", ("bucket", "class"), 0, "mean")]
+    grad_sq: Annotated[Array, Field("f4", ("square_bucket", "square_class"), 0, "sum")]
+    bias: Annotated[Array, Field("f4", ("class",), 0, "mean")]
+    bias_grad_sq: Annotated[Array, Field("f4", ("class",), 0, "sum")]
+    mask: Annotated[Array, Field("i8", ("one",))]
+
+
+class Projection(NamedTuple):
+    """The shared map of features to a few numbers in the low-rank form."""
+
+    weight: Annotated[Array, Field("f4", ("bucket", "rank"), 0, "mean")]
+    grad_sq: Annotated[Array, Field("f4", ("square_bucket", "rank"), 0, "sum")]
+
+
+Group = NamedTuple
+State = dict[str, NamedTuple]
+
+
+def fields_of(group: type) -> dict[str, Field]:
+    """The declared fields of a group type, in order."""
+    hints = get_type_hints(group, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items()}

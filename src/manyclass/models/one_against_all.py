@@ -1,0 +1,207 @@
+"""One-against-all: state and verbs. Answers come from one matrix product a block, not from a loop."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..kernels import columns as column_kernels
+from ..kernels import one_against_all as kernel
+from ..kernels.inputs import Batch, Dense
+from ..kernels.losses import LOGISTIC, SOFTMAX, probabilities_batch
+from ..kernels.topk import best_columns
+from .groups import Columns, Projection, Scale, Seen, State
+from .learners import Learner, slowed
+from .spec import Answers, ModelSpec, Scored, register
+from .state import make, resize
+
+LOSSES = {"softmax": SOFTMAX, "logistic": LOGISTIC}
+_FIRST_CLASSES = 16
+_BLOCK_SCORES = 1 << 23  # scores held at once: 32 MB
+
+
+@dataclass(frozen=True)
+class Config:
+    """All that one-against-all was asked to do."""
+
+    loss: str
+    n_negatives: int | None
+    rank: int | None
+    table_bits: int
+    learner: Learner
+    seed: int
+
+
+def _options(config: Config, epoch: int = 0) -> kernel.Options:
+    learner = slowed(config.learner, epoch)
+    return kernel.Options(
+        loss=LOSSES[config.loss],
+        n_negatives=int(config.n_negatives or 0),
+        rank=int(config.rank or 0),
+        update=learner.update,
+        rate=float(learner.rate),
+        seed=int(config.seed),
+    )
+
+
+def _lines(n_features: int, n_columns: int, table_bits: int) -> tuple[int, int]:
+    """(lines, mask): one line a feature while the weights fit into the table, fewer hashed ones otherwise."""
+    if n_features * n_columns <= 1 << table_bits:
+        return n_features, 0
+    lines = 1 << max(1, math.floor(math.log2((1 << table_bits) / n_columns)))
+    return lines, lines - 1
+
+
+def _make_columns(n_lines: int, mask: int, n_classes: int, adaptive: bool) -> Columns:
+    squares = (n_lines, n_classes) if adaptive else (1, 1)
+    sizes = {"bucket": n_lines, "class": n_classes, "square_bucket": squares[0], "square_class": squares[1]}
+    columns: Columns = make(Columns, **sizes)
+    columns.mask[0] = mask
+    return columns
+
+
+def init(config: Config, n_features: int) -> State:
+    """No classes yet; the low-rank form starts from a random map."""
+    adaptive = config.learner.adaptive or bool(config.rank)
+    rank = config.rank or 1
+    n_lines, mask = _lines(n_features, rank if config.rank else _FIRST_CLASSES, config.table_bits)
+    projection_lines = n_lines if config.rank else 1
+    projection: Projection = make(Projection, bucket=projection_lines, square_bucket=projection_lines, rank=rank)
+    if config.rank:
+        columns = _make_columns(rank, 0, _FIRST_CLASSES, adaptive)
+        start = np.random.default_rng(config.seed).standard_normal(projection.weight.shape)
+        projection.weight[:] = start / math.sqrt(rank)
+    else:
+        columns = _make_columns(n_lines, mask, _FIRST_CLASSES, adaptive)
+    return {
+        "columns": columns,
+        "projection": projection,
+        "scale": make(Scale, feature=n_features),
+        "seen": make(Seen),
+    }
+
+
+def _projection_mask(state: State) -> int:
+    lines, n_features = len(state["projection"].weight), len(state["scale"].largest)
+    return 0 if lines == n_features else lines - 1
+
+
+def learn(config: Config, state: State, batch: Batch, order, labels, weights, epoch: int = 0) -> None:
+    """Learn the rows in `order`, making room whenever the kernel asks for it. Mutates: state."""
+    options, begin = _options(config, epoch), 0
+    while True:
+        begin = kernel.learn_batch(
+            state["columns"], state["projection"], _projection_mask(state), state["scale"], state["seen"],
+            batch, order, labels, weights, begin, options,
+        )  # fmt: skip
+        if begin == len(order):
+            return
+        _make_room(config, state, int(labels[order[begin]]))
+
+
+def _make_room(config: Config, state: State, label: int) -> None:
+    """More columns; fewer, hashed lines where the table would become too large."""
+    columns: Columns = state["columns"]
+    n_classes = max(label + 1, len(columns.bias) * 3 // 2)
+    n_features = len(state["scale"].largest)
+    n_lines, mask = _lines(n_features, n_classes, config.table_bits)
+    if config.rank or (mask == 0 and columns.mask[0] == 0):
+        grown = {"class": n_classes}
+        if columns.grad_sq.size > 1:
+            grown["square_class"] = n_classes
+        state["columns"] = resize(columns, **grown)
+        return
+    state["columns"] = _make_columns(n_lines, mask, n_classes, columns.grad_sq.size > 1)
+    column_kernels.fold(columns, state["columns"])
+
+
+def _scores(config: Config, state: State, batch: Batch, first: int, last: int) -> np.ndarray:
+    """Scores of all classes met so far, by one matrix product."""
+    columns, n_known = state["columns"], int(state["seen"].n_labels[0])
+    mask = _projection_mask(state) if config.rank else int(columns.mask[0])
+    n_lines = len(state["projection"].weight) if config.rank else len(columns.weight)
+    X = _rows(batch, first, last, mask, n_lines)
+    weight = columns.weight[:, :n_known]
+    if not config.rank:
+        return np.asarray(X @ weight) + columns.bias[:n_known]
+    scale = state["scale"]
+    sq_norm = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.square(X, dtype=np.float64).sum(axis=1)
+    mean = scale.sq_norm[0] / scale.n_rows[0]
+    size = np.maximum(1e-37, np.sqrt(np.maximum(mean, np.asarray(sq_norm).ravel())))
+    hidden = np.asarray(X @ state["projection"].weight) / size[:, None].astype(np.float32)
+    return hidden @ weight + columns.bias[:n_known]
+
+
+def _rows(batch: Batch, first: int, last: int, mask: int, n_lines: int):
+    """Rows as a matrix over lines."""
+    if isinstance(batch, Dense):
+        X = batch.values[first:last]
+        if mask == 0:
+            return X
+        X = sp.csr_array(X)
+        indptr, indices, values = X.indptr, X.indices, X.data
+    else:
+        start, stop = batch.indptr[first], batch.indptr[last]
+        indptr, indices = batch.indptr[first : last + 1] - start, batch.indices[start:stop]
+        values = batch.values[start:stop]
+    if mask:
+        indices = column_kernels.buckets(indices, mask)
+    return sp.csr_array((values, indices, indptr), shape=(last - first, n_lines))
+
+
+def _blocks(state: State, first: int, last: int):
+    """Row ranges whose scores fit into a bounded block."""
+    step = max(1, _BLOCK_SCORES // max(1, int(state["seen"].n_labels[0])))
+    for begin in range(first, last, step):
+        yield begin, min(last, begin + step)
+
+
+def predict(config: Config, state: State, batch: Batch, first: int, last: int, k: int, n_classes: int) -> Answers:
+    """The k best labels of rows first..last-1."""
+    n_known = int(state["seen"].n_labels[0])
+    n_best = min(k, n_known)
+    answers = Answers(
+        np.empty((last - first, k), np.int32),
+        np.full((last - first, k), -np.inf),
+        np.tile(np.array([0, 0, 0, n_known], np.int64), (last - first, 1)),
+    )
+    answers.labels[:, n_best:] = np.arange(n_known, n_known + k - n_best)
+    for begin, end in _blocks(state, first, last):
+        scores = _scores(config, state, batch, begin, end)
+        rows = slice(begin - first, end - first)
+        best_columns(scores, answers.labels[rows, :n_best], answers.scores[rows, :n_best])
+    return answers
+
+
+def score(config: Config, state: State, batch: Batch, first: int, last: int, n_classes: int) -> Scored:
+    """All classes of rows first..last-1 with their probabilities."""
+    n_known = int(state["seen"].n_labels[0])
+    sizes = np.full(last - first, n_known, np.int64)
+    chances = np.asarray(_scores(config, state, batch, first, last), np.float64)
+    probabilities_batch(chances, sizes, LOSSES[config.loss])
+    labels = np.tile(np.arange(n_known, dtype=np.int32), last - first)
+    return Scored(sizes, labels, chances.ravel())
+
+
+def paths(config: Config, state: State, batch: Batch, first: int, last: int) -> list[np.ndarray]:
+    """No tree, no nodes."""
+    return [np.empty(0, np.int32)] * (last - first)
+
+
+def memory(config: Config, n_features: int, n_classes: int) -> int:
+    """Bytes of a trained model, from sizes alone."""
+    adaptive = 2 if config.learner.adaptive or config.rank else 1
+    if config.rank:
+        lines, _ = _lines(n_features, config.rank, config.table_bits)
+        return 8 * config.rank * (lines + n_classes) + 8 * n_classes + 4 * n_features
+    lines, _ = _lines(n_features, n_classes, config.table_bits)
+    return 4 * adaptive * lines * n_classes + 8 * n_classes + 4 * n_features
+
+
+def n_nodes(state: State) -> int:
+    """No tree, no nodes."""
+    return 0
+
+
+SPEC = register(ModelSpec("one-against-all", init, learn, predict, score, paths, n_nodes, memory))

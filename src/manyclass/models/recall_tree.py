@@ -1,0 +1,184 @@
+"""Recall Tree: state and verbs. The rules of the paper are in `kernels/recall_tree.py`."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..kernels import labels as label_kernels
+from ..kernels import recall_tree as kernel
+from ..kernels.inputs import Batch
+from ..kernels.losses import LOGISTIC, SOFTMAX, probabilities_batch
+from .banks import bank_bytes, grow_bank, make_bank
+from .groups import Candidates, Counts, LabelTable, Scale, Seen, State, Tree
+from .learners import Learner, slowed
+from .spec import Answers, ModelSpec, Scored, register
+from .state import make, resize
+
+PATH_FEATURES = {"off": kernel.OFF, "bias": kernel.BIAS, "stop": kernel.STOP, "crossed": kernel.CROSSED}
+LOSSES = {"softmax": SOFTMAX, "logistic": LOGISTIC}
+
+DEEPEST = kernel.DEEPEST
+
+_FIRST_NODES, _FIRST_ENTRIES, _FIRST_CLASSES = 128, 1024, 16
+
+
+@dataclass(frozen=True)
+class Config:
+    """All that a Recall Tree was asked to do."""
+
+    bernstein: float | None
+    n_candidates: int | None
+    max_depth: int | None
+    path_features: str
+    beam: int
+    randomized: bool
+    loss: str
+    table_bits: int
+    learner: Learner
+    router_learner: Learner
+    seed: int
+
+
+def _options(config: Config, epoch: int = 0) -> kernel.Options:
+    learner, router_learner = slowed(config.learner, epoch), slowed(config.router_learner, epoch)
+    return kernel.Options(
+        bernstein=-1.0 if config.bernstein is None else float(config.bernstein),
+        n_candidates=-1 if config.n_candidates is None else int(config.n_candidates),
+        max_depth=-1 if config.max_depth is None else int(config.max_depth),
+        path_features=PATH_FEATURES[config.path_features],
+        beam=int(config.beam),
+        randomized=bool(config.randomized),
+        loss=LOSSES[config.loss],
+        update=learner.update,
+        rate=float(learner.rate),
+        router_update=router_learner.update,
+        router_rate=float(router_learner.rate),
+        seed=int(config.seed),
+    )
+
+
+def _path_width(config: Config, n_features: int) -> int:
+    """Weights that a (node, class) pair has of its own beside its bias; one unused where it has none."""
+    return n_features if config.path_features in ("stop", "crossed") else 1
+
+
+def init(config: Config, n_features: int) -> State:
+    """A tree that is only a root."""
+    adaptive = config.learner.adaptive
+    n_slots = kernel.candidates_wanted(1, _options(config))
+    return {
+        "tree": make(Tree, node=_FIRST_NODES, side=2),
+        "router": make_bank(_FIRST_NODES, n_features, config.table_bits, config.router_learner.adaptive),
+        "scorer": make_bank(_FIRST_CLASSES, n_features, config.table_bits, adaptive),
+        "path": make_bank(1, _path_width(config, n_features), config.table_bits, adaptive),
+        "counts": make(Counts, node=_FIRST_NODES),
+        "candidates": make(Candidates, node=_FIRST_NODES, slot=n_slots),
+        "table": make(LabelTable, entry=_FIRST_ENTRIES),
+        "scale": make(Scale, feature=n_features),
+        "seen": make(Seen),
+    }
+
+
+def learn(config: Config, state: State, batch: Batch, order, labels, weights, epoch: int = 0) -> None:
+    """Learn the rows in `order`, making room whenever the kernel asks for it. Mutates: state."""
+    options = _options(config, epoch)
+    names = ("tree", "router", "scorer", "path", "counts", "candidates", "table", "scale", "seen")
+    begin = 0
+    while True:
+        groups = [state[name] for name in names]
+        begin = kernel.learn_batch(*groups, batch, order, labels, weights, begin, options)
+        if begin == len(order):
+            return
+        _make_room(config, state, int(labels[order[begin]]), options)
+
+
+def _make_room(config: Config, state: State, label: int, options: kernel.Options) -> None:
+    """Enlarge what the next example would not fit into. Each size only depends on the examples before it."""
+    n_features, bits = len(state["scale"].largest), config.table_bits
+    tree, scorer, table = state["tree"], state["scorer"], state["table"]
+    path, candidates = state["path"], state["candidates"]
+    if label >= len(scorer.bias):
+        state["scorer"] = grow_bank(scorer, 1 << label.bit_length(), n_features, bits)
+    if tree.n_nodes[0] + kernel.DEEPEST > len(tree.parent):
+        n_nodes = 2 * len(tree.parent)
+        for name in ("tree", "counts", "candidates"):
+            state[name] = resize(state[name], node=n_nodes)
+        state["router"] = grow_bank(state["router"], n_nodes, n_features, bits)
+    if 2 * (table.n_entries[0] + kernel.DEEPEST) > len(table.key):
+        state["table"] = make(LabelTable, entry=2 * len(table.key))
+        label_kernels.rehash(table, state["table"])
+    wanted = kernel.candidates_wanted(state["seen"].n_labels[0] + 1, options)
+    if wanted > candidates.label.shape[1]:
+        state["candidates"] = resize(state["candidates"], slot=wanted)
+        label_kernels.refill(state["candidates"], state["table"])
+    rows = path.n_rows[0] + kernel.path_rows_wanted(state["candidates"], options)
+    if config.path_features != "off" and rows > len(path.bias):
+        width = _path_width(config, n_features)
+        state["path"] = grow_bank(path, max(int(rows), 2 * len(path.bias)), width, bits)
+
+
+_ANSWER = ("tree", "router", "scorer", "path", "counts", "candidates", "table")
+
+
+def predict(config: Config, state: State, batch: Batch, first: int, last: int, k: int, n_classes: int) -> Answers:
+    """The k best labels of rows first..last-1."""
+    answers = Answers(
+        np.empty((last - first, k), np.int32), np.empty((last - first, k)), np.empty((last - first, 4), np.int64)
+    )
+    groups = [state[name] for name in _ANSWER]
+    kernel.predict_batch(*groups, batch, first, n_classes, _options(config), *answers)
+    return answers
+
+
+def score(config: Config, state: State, batch: Batch, first: int, last: int, n_classes: int) -> Scored:
+    """All candidates of rows first..last-1 with their probabilities."""
+    options = _options(config)
+    width = int(kernel.widest(state["candidates"], options))
+    labels, scores = np.empty((last - first, width), np.int32), np.empty((last - first, width))
+    sizes = np.empty(last - first, np.int64)
+    groups = [state[name] for name in _ANSWER]
+    kernel.candidates_batch(*groups, batch, first, options, labels, scores, sizes)
+    probabilities_batch(scores, sizes, options.loss)
+    used = np.arange(width) < sizes[:, None]
+    return Scored(sizes, labels[used], scores[used])
+
+
+def paths(config: Config, state: State, batch: Batch, first: int, last: int) -> list[np.ndarray]:
+    """The nodes that rows first..last-1 pass, those of all their paths."""
+    options, tree = _options(config), state["tree"]
+    longest = int(tree.depth.max()) + 1
+    nodes = np.full((last - first, longest * options.beam), -1, np.int32)
+    groups = [state[name] for name in ("tree", "router", "counts", "candidates")]
+    kernel.paths_batch(*groups, batch, first, options, nodes)
+    return [np.unique(row[row >= 0]) for row in nodes]
+
+
+def memory(config: Config, n_features: int, n_classes: int) -> int:
+    """Bytes of a trained model, from sizes alone."""
+    options = _options(config)
+    n_slots = int(kernel.candidates_wanted(n_classes, options))
+    depth = int(kernel.depth_limit(n_classes, n_slots, options))
+    n_nodes = max(_FIRST_NODES, _power(min(2 << depth, 4 * n_classes) + kernel.DEEPEST))
+    # Seen on data: a class keeps to a few branches of each level. Twice that for open addressing.
+    n_entries = 2 * _power(4 * depth * n_classes)
+    adaptive, bits = config.learner.adaptive, config.table_bits
+    total = bank_bytes(n_nodes, n_features, bits, config.router_learner.adaptive)
+    total += bank_bytes(max(_FIRST_CLASSES, _power(n_classes)), n_features, bits, adaptive)
+    if config.path_features != "off":
+        nodes_each = 1 if config.path_features == "stop" else depth
+        total += bank_bytes(2 * n_slots * n_classes * nodes_each, _path_width(config, n_features), bits, adaptive)
+    return total + n_nodes * (16 + 8 + 12 + 12 * n_slots) + 20 * n_entries + 4 * n_features
+
+
+def _power(n: int) -> int:
+    """The power of two at or above n."""
+    return 1 << math.ceil(math.log2(max(1, n)))
+
+
+def n_nodes(state: State) -> int:
+    """Nodes of the tree."""
+    return int(state["tree"].n_nodes[0])
+
+
+SPEC = register(ModelSpec("recall-tree", init, learn, predict, score, paths, n_nodes, memory))

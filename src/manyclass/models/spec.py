@@ -1,0 +1,58 @@
+"""What every algorithm offers, as plain functions: estimators, files and services speak to these only."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..kernels.inputs import Batch
+from .groups import State
+from .learners import Learner
+
+
+class Answers(NamedTuple):
+    """The best labels of some rows, and what finding them cost."""
+
+    labels: np.ndarray  # (row, k) i4
+    scores: np.ndarray  # (row, k) f8; -inf where a label was not scored
+    work: np.ndarray  # (row, 4) i8: depth, nodes visited, routers scored, candidates scored
+
+
+class Scored(NamedTuple):
+    """Everything that was scored for some rows, row after row."""
+
+    sizes: np.ndarray  # (row,) how many labels
+    labels: np.ndarray  # (sum of sizes,) i4
+    chances: np.ndarray  # (sum of sizes,) f8, summing to one over a row
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """One algorithm. `config` is a frozen dataclass of plain values and learners; `state` a dict of groups."""
+
+    name: str
+    init: Callable[[Any, int], State]  # (config, n_features)
+    learn: Callable[..., None]  # (config, state, batch, order, labels, weights, epoch)
+    predict: Callable[..., Answers]  # (config, state, batch, first, last, k, n_classes)
+    score: Callable[..., Scored]  # (config, state, batch, first, last, n_classes)
+    paths: Callable[..., list[np.ndarray]]  # (config, state, batch, first, last): nodes of each row
+    n_nodes: Callable[[State], int]
+    memory: Callable[[Any, int, int], int]  # (config, n_features, n_classes): bytes
+
+
+REGISTRY: dict[str, ModelSpec] = {}
+
+
+def register(spec: ModelSpec) -> ModelSpec:
+    """Make an algorithm known by its name."""
+    REGISTRY[spec.name] = spec
+    return spec
+
+
+def rows_of(batch: Batch) -> int:
+    """Number of rows of a batch."""
+    return len(batch.values) if len(batch) == 1 else len(batch[0]) - 1
+
+
+__all__ = ["REGISTRY", "Answers", "Learner", "ModelSpec", "Scored", "register", "rows_of"]

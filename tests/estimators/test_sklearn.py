@@ -1,0 +1,48 @@
+"""scikit-learn's own checks, and the places where people put estimators."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from manyclass import SGD, OneAgainstAllClassifier, RecallTreeClassifier
+
+# Learning rows one by one, a row of weight 2 is not the same as the row twice: true of every online learner.
+ONLINE = "an online learner: a row of weight 2 is one longer step, not two"
+
+
+def expected_failures(estimator):
+    return {
+        "check_sample_weight_equivalence_on_dense_data": ONLINE,
+        "check_sample_weight_equivalence_on_sparse_data": ONLINE,
+    }
+
+
+# The checks' data sets are tiny and some hold as many classes as rows; scikit-learn itself warns of that.
+@pytest.mark.filterwarnings("ignore:The number of unique classes is greater than 50%:UserWarning")
+@parametrize_with_checks(
+    [
+        RecallTreeClassifier(),
+        RecallTreeClassifier(beam=1, path_features="bias", loss="logistic"),
+        RecallTreeClassifier(path_features="crossed", learner="sgd"),
+        OneAgainstAllClassifier(),
+        OneAgainstAllClassifier(rank=8, learner=SGD(rate=0.3)),
+    ],
+    expected_failed_checks=expected_failures,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_pipeline_and_grid_search():
+    X, y = load_digits(return_X_y=True)
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), RecallTreeClassifier(random_state=0, n_epochs=2)),
+        {"recalltreeclassifier__n_candidates": [2, 8]},
+        cv=2,
+    ).fit(X[:600], y[:600])
+    assert search.best_score_ > 0.8
+    assert np.isin(search.predict(X[600:]), np.arange(10)).all()
