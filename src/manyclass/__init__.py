@@ -1,7 +1,10 @@
 """Classification into thousands to millions of classes, in time logarithmic in the number of classes."""
 
-from .estimators import OneAgainstAllClassifier, RecallTreeClassifier
-from .models.learners import SGD, AdaGrad, NormalizedAdaGrad
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .estimators import OneAgainstAllClassifier, RecallTreeClassifier
+    from .models.learners import SGD, AdaGrad, NormalizedAdaGrad
 
 __version__ = "0.1.0"
 
@@ -13,3 +16,24 @@ __all__ = [
     "RecallTreeClassifier",
     "__version__",
 ]
+
+_HOMES = {
+    "SGD": ".models.learners",
+    "AdaGrad": ".models.learners",
+    "NormalizedAdaGrad": ".models.learners",
+    "OneAgainstAllClassifier": ".estimators",
+    "RecallTreeClassifier": ".estimators",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import public names when first used: the command line must not wait for the compiler to show its help."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'manyclass' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name], __name__), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -8,8 +8,8 @@ from typing import Any
 def check_options(estimator: Any, limits: Mapping[str, Any]) -> None:
     """Raise a ValueError for the first option outside its limits.
 
-    A limit is `bool`, a tuple of allowed strings, or `(Integral | Real, low, high)`; a trailing "none" string in
-    the name's tuple is not needed: options that may be None are skipped when they are None.
+    A limit is `bool`, a tuple of allowed strings, or `(Integral | Real, low, high)`. The estimator's `_may_be_none`
+    names the options that None switches off.
     """
     for name, limit in limits.items():
         value = getattr(estimator, name)

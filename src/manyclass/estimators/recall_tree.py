@@ -2,6 +2,8 @@
 
 from numbers import Integral, Real
 
+from sklearn.utils.validation import check_is_fitted
+
 from ..models import recall_tree as model
 from ..models.learners import NormalizedAdaGrad, resolve
 from .base import ManyClassifier
@@ -142,7 +144,6 @@ class RecallTreeClassifier(ManyClassifier):
         router_learner = self.router_learner
         if isinstance(router_learner, str) and router_learner == "auto":
             router_learner = NormalizedAdaGrad(rate=0.8, decay=1.0)
-        inputs = {"n_features": n_features, "sparse": sparse}
         return model.Config(
             bernstein=self._bernstein(),
             n_candidates=self.n_candidates,
@@ -152,8 +153,8 @@ class RecallTreeClassifier(ManyClassifier):
             randomized=bool(self.randomized),
             loss=self.loss,
             table_bits=self.table_bits,
-            learner=resolve(self.learner, **inputs),
-            router_learner=resolve(router_learner, **inputs, name="router_learner"),
+            learner=resolve(self.learner, n_features=n_features, sparse=sparse),
+            router_learner=resolve(router_learner, n_features=n_features, sparse=sparse, name="router_learner"),
             seed=seed,
         )
 
@@ -161,6 +162,27 @@ class RecallTreeClassifier(ManyClassifier):
         value = self.bernstein
         if isinstance(value, str) and value == "auto":
             return 1.0 if self.beam == 1 else None
-        if value is None or (isinstance(value, Real) and not isinstance(value, bool) and 0 <= value < float("inf")):
-            return value
+        if value is None:
+            return None
+        if isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < float("inf"):
+            return float(value)
         raise ValueError(f'bernstein must be "auto", None or a number of at least 0, got {value!r}.')
+
+    def tree_table(self, max_depth: int | None = None) -> list[dict]:
+        """The tree as a list of nodes, parents before children.
+
+        Parameters
+        ----------
+        max_depth : int, optional
+            Deepest level to list; all by default.
+
+        Returns
+        -------
+        list of dict
+            For each node: `node`, `parent` (-1 for the root), `depth`, `mass` (weight of the rows that came by) and
+            `labels`, its candidates with the most frequent first.
+        """
+        check_is_fitted(self, "_state")
+        return [
+            {**row, "labels": self.classes_[row["labels"]]} for row in model.tree_table(self._state, max_depth)
+        ]

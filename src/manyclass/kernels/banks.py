@@ -40,6 +40,42 @@ def score(bank, row, batch, i):
 
 
 @leaf
+def score_rows(bank, rows, first, last, batch, i, out):
+    """Scores of row i of the batch by predictors rows[first:last]. Mutates: out. Cost: O(non-zeros) each.
+
+    Four at a time: each value of the row is then read once for four products.
+    """
+    start, stop = span(batch, i)
+    mask = bank.mask[0]
+    weight, bias = bank.weight, bank.bias
+    c = first
+    while c + 4 <= last:
+        row0, row1, row2, row3 = rows[c], rows[c + 1], rows[c + 2], rows[c + 3]
+        sum0, sum1, sum2, sum3 = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
+        if mask == 0:
+            for j in range(start, stop):
+                f, v = feature(batch, j), value(batch, i, j)
+                sum0 += weight[row0, f] * v
+                sum1 += weight[row1, f] * v
+                sum2 += weight[row2, f] * v
+                sum3 += weight[row3, f] * v
+        else:
+            for j in range(start, stop):
+                f, v = feature(batch, j), value(batch, i, j)
+                sum0 += weight[0, slot(row0, f, mask)] * v
+                sum1 += weight[0, slot(row1, f, mask)] * v
+                sum2 += weight[0, slot(row2, f, mask)] * v
+                sum3 += weight[0, slot(row3, f, mask)] * v
+        out[c], out[c + 1], out[c + 2], out[c + 3] = (
+            sum0 + bias[row0], sum1 + bias[row1], sum2 + bias[row2], sum3 + bias[row3]
+        )  # fmt: skip
+        c += 4
+    while c < last:
+        out[c] = score(bank, rows[c], batch, i)
+        c += 1
+
+
+@leaf
 def learn_bias(bank, row, gradient, pace):
     """One step of a predictor's bias. Mutates: bank. Cost: O(1)."""
     g = np.float32(gradient)
@@ -79,13 +115,11 @@ def learn(bank, row, batch, i, gradient, pace, scale):
     else:
         for j in range(start, stop):
             f = feature(batch, j)
-            v = value(batch, i, j)
-            if v != np.float32(0.0):
-                at = slot(row, f, mask) if hashed else f
-                size = scale.largest[f]
-                slope = g * v / size
-                grad_sq[at] += slope * slope
-                weight[at] -= step * slope / (size * math.sqrt(np.float32(FIRST_SQUARE) + grad_sq[at]))
+            at = slot(row, f, mask) if hashed else f
+            inverse = scale.inverse[f]
+            slope = g * (value(batch, i, j) * inverse)
+            grad_sq[at] += slope * slope
+            weight[at] -= step * slope * inverse / math.sqrt(np.float32(FIRST_SQUARE) + grad_sq[at])
     learn_bias(bank, row, gradient, pace)
 
 

@@ -20,48 +20,38 @@ def bucket(f, mask):
 
 
 @leaf
-def score_all(columns, batch, i, n, out):
-    """Scores of classes 0..n-1. Mutates: out. Cost: O(non-zeros x n)."""
+def score_classes(columns, batch, i, who, n, out):
+    """Scores of the n classes in `who`, or of 0..n-1 where it is empty. Mutates: out. Cost: O(non-zeros x n)."""
     start, stop = span(batch, i)
     mask = columns.mask[0]
+    everyone = who.shape[0] == 0
     for c in range(n):
-        out[c] = columns.bias[c]
+        out[c] = columns.bias[c if everyone else who[c]]
     for j in range(start, stop):
         v = value(batch, i, j)
         if v != np.float32(0.0):
             line = columns.weight[bucket(feature(batch, j), mask)]
-            for c in range(n):
-                out[c] += v * line[c]
+            if everyone:
+                for c in range(n):
+                    out[c] += v * line[c]
+            else:
+                for c in range(n):
+                    out[c] += v * line[who[c]]
 
 
 @leaf
-def score_some(columns, batch, i, chosen, n, out):
-    """Scores of the n chosen classes. Mutates: out. Cost: O(non-zeros x n)."""
-    start, stop = span(batch, i)
-    mask = columns.mask[0]
-    for c in range(n):
-        out[c] = columns.bias[chosen[c]]
-    for j in range(start, stop):
-        v = value(batch, i, j)
-        if v != np.float32(0.0):
-            line = columns.weight[bucket(feature(batch, j), mask)]
-            for c in range(n):
-                out[c] += v * line[chosen[c]]
-
-
-@leaf
-def step_line(columns, b, c, slope, size, pace):
-    """One step of one weight against `slope`, its gradient with the feature divided by `size`. Mutates: columns."""
+def step_weight(columns, b, c, slope, inverse, pace):
+    """One step of one weight against `slope`, its gradient with the feature times `inverse`. Mutates: columns."""
     move = np.float32(pace.step) * slope
     if pace.update != SGD:
         columns.grad_sq[b, c] += slope * slope
         move /= math.sqrt(np.float32(FIRST_SQUARE) + columns.grad_sq[b, c])
-    columns.weight[b, c] -= move / size
+    columns.weight[b, c] -= move * inverse
 
 
 @leaf
-def learn_some(columns, batch, i, chosen, n, gradient, pace, scale):
-    """One step of n classes: the chosen ones, or 0..n-1 where `chosen` is empty. Mutates: columns. O(non-zeros x n)."""
+def learn_classes(columns, batch, i, who, n, gradient, pace, scale):
+    """One step of the n classes in `who`, or of 0..n-1 where it is empty. Mutates: columns. Cost: as to score."""
     start, stop = span(batch, i)
     mask = columns.mask[0]
     for j in range(start, stop):
@@ -70,18 +60,17 @@ def learn_some(columns, batch, i, chosen, n, gradient, pace, scale):
             continue
         f = feature(batch, j)
         b = bucket(f, mask)
-        size = np.float32(pace.size)
+        inverse = np.float32(1.0 / pace.size)
         if pace.update != SGD and pace.update != ADAGRAD:
-            size = scale.largest[f]
-        z = v / size
-        if chosen.shape[0] == 0:
+            inverse = scale.inverse[f]
+        if who.shape[0] == 0:
             for c in range(n):
-                step_line(columns, b, c, z * gradient[c], size, pace)
+                step_weight(columns, b, c, v * inverse * gradient[c], inverse, pace)
         else:
             for c in range(n):
-                step_line(columns, b, chosen[c], z * gradient[c], size, pace)
+                step_weight(columns, b, who[c], v * inverse * gradient[c], inverse, pace)
     for c in range(n):
-        at = c if chosen.shape[0] == 0 else chosen[c]
+        at = c if who.shape[0] == 0 else who[c]
         move = np.float32(pace.bias_step) * gradient[c]
         if pace.update != SGD:
             columns.bias_grad_sq[at] += gradient[c] * gradient[c]

@@ -49,11 +49,6 @@ def value(batch: Batch, i: int, j: int):
     return batch.values[i, j] if isinstance(batch, Dense) else batch.values[j]
 
 
-def n_rows(batch: Batch):
-    """Number of rows."""
-    return batch.values.shape[0] if isinstance(batch, Dense) else batch.indptr.shape[0] - 1
-
-
 @overload(span, jit_options=LEAF_OPTIONS)
 def _span(batch, i):
     if batch.instance_class is Dense:
@@ -73,10 +68,3 @@ def _value(batch, i, j):
     if batch.instance_class is Dense:
         return lambda batch, i, j: batch.values[i, j]
     return lambda batch, i, j: batch.values[j]
-
-
-@overload(n_rows, jit_options=LEAF_OPTIONS)
-def _n_rows(batch):
-    if batch.instance_class is Dense:
-        return lambda batch: batch.values.shape[0]
-    return lambda batch: batch.indptr.shape[0] - 1

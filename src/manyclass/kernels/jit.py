@@ -1,15 +1,16 @@
-"""The one compiler preset, and a disk cache that works without a home folder."""
+"""The compiler presets, and a disk cache that works without a home folder."""
 
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numba
 
 
-def _writable(folder: Path) -> bool:
+def _writable(folder: Path, mode: int = 0o700) -> bool:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=mode, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return True
     except OSError:
@@ -31,11 +32,11 @@ def _choose_cache() -> None:
     """Leave Numba's own choice alone where it can write; otherwise point it at a private folder."""
     if os.environ.get("NUMBA_CACHE_DIR"):
         return
-    if _writable(Path(__file__).parent / "__pycache__"):
+    if _writable(Path(__file__).parent / "__pycache__", 0o777):
         return
     home_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path(os.path.expanduser("~")) / ".cache")
     folder = home_cache / "manyclass" / "numba"
-    numba.config.CACHE_DIR = str(folder if _writable(folder) else _private_folder())
+    numba.config.CACHE_DIR = str(folder if _writable(folder) else _private_folder())  # type: ignore[attr-defined]
 
 
 _choose_cache()
@@ -43,12 +44,13 @@ _choose_cache()
 # reassoc and contract let a dot product use vector registers; nothing here assumes away NaN or infinity.
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
-_PRESET = {"nogil": True, "error_model": "numpy", "fastmath": FAST}
+_PRESET: Any = {"nogil": True, "error_model": "numpy", "fastmath": FAST}
 
-# A kernel: called from Python, may allocate its scratch.
+# A kernel: called from Python, may allocate. Its loop over rows belongs into a leaf.
 njit = numba.njit(cache=True, **_PRESET)
 
 # A leaf: called from kernels, never allocates. Without Numba's reference counting, passing a group of arrays is
 # free; with it, every call counts every array up and down (measured: 226 against 62 ns for a score of 32 non-zeros).
-leaf = numba.njit(cache=True, _nrt=False, **_PRESET)
-LEAF_OPTIONS = {"_nrt": False, **_PRESET}
+_LEAF_PRESET: Any = {"_nrt": False, **_PRESET}
+leaf = numba.njit(cache=True, **_LEAF_PRESET)
+LEAF_OPTIONS = _LEAF_PRESET

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from .jit import leaf
+from .sets import add_label
 
 EMPTY = -1
 
@@ -99,3 +100,32 @@ def refill(candidates, table):
         key = table.key[at]
         if key != EMPTY:
             place(candidates, np.int64(key >> 32), np.int64(key & 0xFFFFFFFF), table.mass[at])
+
+
+@leaf
+def take_candidates(candidates, node, scratch):
+    """Start the candidates with the list of one node, which holds each label once. Mutates: scratch."""
+    n = np.int64(candidates.size[node])
+    for s in range(n):
+        scratch.label[s] = candidates.label[node, s]
+        scratch.home[s] = node
+    return n
+
+
+@leaf
+def join_candidates(candidates, node, stamp, n, scratch):
+    """Append the labels of a node's list that are not there yet; return the new number. Mutates: scratch."""
+    for s in range(candidates.size[node]):
+        label = np.int64(candidates.label[node, s])
+        if add_label(scratch.known, label, stamp):
+            scratch.label[n] = label
+            scratch.home[n] = node
+            n += 1
+    return n
+
+
+@leaf
+def remember(labels, n, stamp, known):
+    """Make a set of the first n labels. Mutates: known. Cost: O(n)."""
+    for c in range(n):
+        add_label(known, np.int64(labels[c]), stamp)

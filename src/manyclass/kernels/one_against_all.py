@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .columns import bucket, learn_some, score_all, score_some
+from .columns import bucket, learn_classes, score_classes
 from .inputs import Dense, feature, span, value
 from .jit import leaf, njit
 from .losses import LOGISTIC, gradients
@@ -63,72 +63,108 @@ def draw_negatives(label, n_known, options, counter, chosen):
     return options.n_negatives + 1
 
 
-@njit
-def learn_batch(
-    columns, projection, projection_mask, scale, seen, batch, order, labels, weights, begin, options
-):  # fmt: skip
-    """Learn the rows order[begin:] one after the other; return where it ended for want of columns.
-
-    Mutates: all groups. Cost: O(non-zeros x classes) an example, or x (negatives + 1).
-    """
-    n_most = columns.bias.shape[0]
-    score = np.empty(n_most, np.float32)
-    gradient = np.empty(n_most, np.float32)
-    everyone = np.empty(0, np.int32)
-    chosen = np.empty(options.n_negatives + 1, np.int32)
-    hidden = Dense(np.zeros((1, max(1, options.rank)), np.float32))
-    pull = np.zeros(max(1, options.rank), np.float32)
-    for o in range(begin, order.shape[0]):
-        i = order[o]
-        label, weight = labels[i], weights[i]
-        if weight <= 0.0:
-            continue
-        if label >= n_most:
-            return o
-        # Classes count from the moment a label as high was met: what comes later in a batch changes nothing.
-        n_known = max(seen.n_labels[0], label + 1)
-        seen.n_labels[0] = n_known
-        seen.n_rows[0] += 1
-        seen.mass[0] += weight
-        sq_norm = observe_scale(scale, batch, i)
-        step = pace(options.update, options.rate, scale, sq_norm)
-        size = max(1e-37, math.sqrt(max(scale.sq_norm[0] / scale.n_rows[0], sq_norm)))
-        subsample = 0 < options.n_negatives < n_known - 1
-        who = chosen if subsample else everyone
-        n = draw_negatives(label, n_known, options, seen.n_rows[0], chosen) if subsample else n_known
-        truth = 0 if subsample else label
-        if options.rank > 0:
-            step = Pace(ADAGRAD, options.rate, 1.0, options.rate)
-            project(projection, projection_mask, batch, i, size, hidden.values)
-            score_for(columns, hidden, 0, who, n, score)
-        else:
-            score_for(columns, batch, i, who, n, score)
-        if not subsample:
-            seen.wrong_mass[0] += 0.0 if np.argmax(score[:n]) == label else weight
-        share = (n_known - 1.0) / max(1, options.n_negatives)  # how many classes each drawn one stands for
-        if subsample and options.loss != LOGISTIC:
-            score[1:n] += np.float32(math.log(share))
-        gradients(score, n, truth, options.loss, gradient)
-        if subsample and options.loss == LOGISTIC:
-            gradient[1:n] *= np.float32(share)
-        for c in range(n):
-            gradient[c] *= np.float32(weight)
-        if options.rank > 0:
-            for r in range(options.rank):
-                pull[r] = np.float32(0.0)
-                for c in range(n):
-                    pull[r] += gradient[c] * columns.weight[r, who[c] if subsample else c]
-            learn_some(columns, hidden, 0, who, n, gradient, step, scale)
-            learn_projection(projection, projection_mask, batch, i, size, pull, options.rate)
-        else:
-            learn_some(columns, batch, i, who, n, gradient, step, scale)
-    return order.shape[0]
+@leaf
+def choose(label, n_known, options, counter, chosen):
+    """Who competes: (number of classes, position of the label, whether they were drawn). Mutates: chosen."""
+    if 0 < options.n_negatives < n_known - 1:
+        return draw_negatives(label, n_known, options, counter, chosen), np.int64(0), True
+    return n_known, label, False
 
 
 @leaf
-def score_for(columns, batch, i, who, n, out):
-    """Scores of the classes in `who`, or of 0..n-1 where it is empty. Mutates: out."""
-    if who.shape[0] == 0:
-        score_all(columns, batch, i, n, out)
-    else:
-        score_some(columns, batch, i, who, n, out)
+def take_gradients(n, n_known, truth, drawn, weight, options, score, gradient):
+    """Gradients of n scores; drawn negatives count for all that were not drawn. Mutates: score, gradient."""
+    share = (n_known - 1.0) / max(1, options.n_negatives)
+    if drawn and options.loss != LOGISTIC:
+        for c in range(1, n):
+            score[c] += np.float32(math.log(share))
+    gradients(score, n, truth, options.loss, gradient)
+    for c in range(n):
+        stands_for = share if drawn and options.loss == LOGISTIC and c > 0 else 1.0
+        gradient[c] *= np.float32(weight * stands_for)
+
+
+@leaf
+def count_row(seen, scale, batch, i, label, weight):
+    """Take a row into the statistics; return its squared length. Mutates: seen, scale.
+
+    Classes count from the moment a label as high was met: what comes later in a batch changes nothing.
+    """
+    seen.n_labels[0] = max(seen.n_labels[0], label + 1)
+    seen.n_rows[0] += 1
+    return observe_scale(scale, batch, i)
+
+
+@leaf
+def count_answer(seen, score, n, label, weight):
+    """Note whether the best of all n scores was right. Mutates: seen."""
+    best = 0
+    for c in range(n):
+        if score[c] > score[best]:
+            best = c
+    seen.mass[0] += weight
+    seen.wrong_mass[0] += 0.0 if best == label else weight
+
+
+@njit
+def learn_batch(columns, scale, seen, batch, labels, weights, begin, options):
+    """Learn the rows from `begin` on; return where it ended for want of columns.
+
+    Mutates: columns, scale, seen. Cost: O(non-zeros x classes) an example, or x (negatives + 1).
+    """
+    n_most = columns.bias.shape[0]
+    score, gradient = np.empty(n_most, np.float32), np.empty(n_most, np.float32)
+    everyone, chosen = np.empty(0, np.int32), np.empty(options.n_negatives + 1, np.int32)
+    for i in range(begin, labels.shape[0]):
+        label, weight = np.int64(labels[i]), weights[i]
+        if weight <= 0.0:
+            continue
+        if label >= n_most:
+            return i
+        sq_norm = count_row(seen, scale, batch, i, label, weight)
+        n_known = seen.n_labels[0]
+        n, truth, drawn = choose(label, n_known, options, seen.n_rows[0], chosen)
+        who = chosen if drawn else everyone
+        score_classes(columns, batch, i, who, n, score)
+        if not drawn:
+            count_answer(seen, score, n, label, weight)
+        take_gradients(n, n_known, truth, drawn, weight, options, score, gradient)
+        step = pace(options.update, options.rate, scale, sq_norm)
+        learn_classes(columns, batch, i, who, n, gradient, step, scale)
+    return labels.shape[0]
+
+
+@njit
+def learn_low_rank_batch(
+    columns, projection, projection_mask, scale, seen, batch, labels, weights, begin, options
+):  # fmt: skip
+    """As learn_batch, over a learned map of each row to a few numbers. Mutates: all groups."""
+    n_most = columns.bias.shape[0]
+    score, gradient = np.empty(n_most, np.float32), np.empty(n_most, np.float32)
+    everyone, chosen = np.empty(0, np.int32), np.empty(options.n_negatives + 1, np.int32)
+    hidden = Dense(np.zeros((1, options.rank), np.float32))
+    pull = np.zeros(options.rank, np.float32)
+    step = Pace(ADAGRAD, options.rate, 1.0, options.rate)
+    for i in range(begin, labels.shape[0]):
+        label, weight = np.int64(labels[i]), weights[i]
+        if weight <= 0.0:
+            continue
+        if label >= n_most:
+            return i
+        sq_norm = count_row(seen, scale, batch, i, label, weight)
+        size = max(1e-37, math.sqrt(max(scale.sq_norm[0] / scale.n_rows[0], sq_norm)))
+        n_known = seen.n_labels[0]
+        n, truth, drawn = choose(label, n_known, options, seen.n_rows[0], chosen)
+        who = chosen if drawn else everyone
+        project(projection, projection_mask, batch, i, size, hidden.values)
+        score_classes(columns, hidden, np.int64(0), who, n, score)
+        if not drawn:
+            count_answer(seen, score, n, label, weight)
+        take_gradients(n, n_known, truth, drawn, weight, options, score, gradient)
+        for r in range(options.rank):
+            pull[r] = np.float32(0.0)
+            for c in range(n):
+                pull[r] += gradient[c] * columns.weight[r, chosen[c] if drawn else c]
+        learn_classes(columns, hidden, np.int64(0), who, n, gradient, step, scale)
+        learn_projection(projection, projection_mask, batch, i, size, pull, options.rate)
+    return labels.shape[0]

@@ -1,7 +1,8 @@
 """Recall Tree: Logarithmic Time One-Against-Some (2017), tagged [RT ...].
 
-Alg. 1 Predict -> predict_batch, follow_paths; Alg. 2 Train -> learn_batch, update_tree; Alg. 3 update_router ->
-update_router; Alg. 4 update_regressors -> update_scorers; Eq. (1) -> recall_bound; path features §3.2 -> path_score.
+Alg. 1 Predict -> follow_paths, visit (and recall_answers); Alg. 2 Train -> learn_batch, update_tree; Alg. 3
+update_router -> update_router; Alg. 4 update_regressors -> update_scorers; Eq. (1) -> recall_bound; path features
+§3.2 -> path_features; the group `path` is None without them, so that their code is not even compiled.
 """
 
 import math
@@ -11,24 +12,20 @@ import numpy as np
 
 from . import banks
 from .jit import leaf, njit
-from .labels import EMPTY, add_mass, find, mass_of, n_log_n, place
+from .labels import add_mass, join_candidates, mass_of, n_log_n, place, remember, take_candidates
 from .losses import gradients, log_sigmoid, sigmoid
+from .path_features import STOP, learn_path, path_score
 from .rng import uniform
-from .sets import LabelSet, add_label
-from .topk import offer
-from .trees import add_child
+from .sets import LabelSet
+from .trees import LEFT, RIGHT, ROOT, add_child
 from .updates import observe_scale, pace
 
-OFF, BIAS, STOP, CROSSED = 0, 1, 2, 3  # path features
-LEFT, RIGHT = 0, 1
 DEEPEST = 60
-# Typed numbers instead of literals, here and below: Numba compiles a function anew for every kind of argument.
-ROOT = np.int64(0)
 
 
-# Paths below this share of the best path's chance (8 %) are not worth following.
+# DIFFERS [RT Alg. 1]: several paths. Those below this share of the best path's chance (8 %) are not worth following.
 MARGIN = 2.5
-# A softmax gradient below this moves nothing that could be measured, and most of a converged model's are.
+# DIFFERS [RT Alg. 4]: a gradient below this moves nothing that could be measured, and most of a converged model's are.
 NEGLIGIBLE = 1e-3
 
 
@@ -37,7 +34,7 @@ class Options(NamedTuple):
 
     bernstein: float  # lambda of [RT Eq. 1]; negative: always go on to a leaf
     n_candidates: int  # F; negative: 4 ceil(log2 labels seen)
-    max_depth: int  # D; negative: enough for leaves of n_candidates / 8 labels
+    max_depth: int  # D; negative: see depth_limit
     path_features: int
     beam: int
     randomized: bool
@@ -67,7 +64,7 @@ def candidates_wanted(n_labels, options):
     """F: how many labels a node keeps, O(log labels) unless asked otherwise."""
     if options.n_candidates > 0:
         return options.n_candidates
-    return 4 * max(1, int(math.ceil(math.log2(max(1.0, n_labels)))))
+    return 4 * max(1, math.ceil(math.log2(max(1.0, n_labels))))
 
 
 @leaf
@@ -79,7 +76,7 @@ def depth_limit(n_labels, n_candidates, options):
     if options.max_depth >= 0:
         return options.max_depth
     leaves = n_labels if options.beam == 1 else 8.0 * n_labels / n_candidates
-    return max(1, int(math.ceil(math.log2(max(1.0, leaves)))))
+    return max(1, math.ceil(math.log2(max(1.0, leaves))))
 
 
 @leaf
@@ -109,27 +106,29 @@ def make_scratch(candidates, options, n_filled):
 
 
 @leaf
-def recall_bound(counts, candidates, node, bernstein):
-    """Lower bound on the recall of a node's candidates [RT Eq. 1]; 0 where nothing was seen. Cost: O(1)."""
-    if node < 0 or counts.total[node] <= 0.0:
+def recall_bound(covered, total, bernstein):
+    """Lower bound on the recall of candidates that cover so much of a total mass [RT Eq. 1]. Cost: O(1).
+
+    DIFFERS [RT Eq. 1]: clipped at 0, and 0 where nothing was seen; the formula says nothing about m = 0.
+    """
+    if total <= 0.0:
         return 0.0
-    m = counts.total[node]
-    r = min(1.0, candidates.covered[node] / m)
-    return max(0.0, r - math.sqrt(bernstein * r * (1.0 - r) / m) - bernstein / m)
+    r = min(1.0, covered / total)
+    return max(0.0, r - math.sqrt(bernstein * r * (1.0 - r) / total) - bernstein / total)
 
 
 @leaf
-def stops(counts, candidates, node, child, options):
+def stops(counts, node, child, options):
     """Whether the descent ends at node rather than going on to child [RT Alg. 1 l.5]."""
-    if options.bernstein < 0.0:
-        return False
-    here = recall_bound(counts, candidates, node, options.bernstein)
-    return here > recall_bound(counts, candidates, child, options.bernstein)
+    return options.bernstein >= 0.0 and counts.bound[node] > counts.bound[child]
 
 
 @leaf
 def entropy_rise(counts, table, node, label, weight):
-    """By how much (mass x entropy) of a node rises if label joins it. Cost: O(1) expected."""
+    """By how much (mass x entropy) of a node rises if label joins it. Cost: O(1) expected.
+
+    DIFFERS [RT Alg. 3]: the rise itself, as in VW, not the fractions before the row came; an unborn child has none.
+    """
     if node < 0:
         return 0.0
     n = counts.total[node]
@@ -146,8 +145,9 @@ def update_router(tree, router, counts, table, node, batch, i, label, weight, st
     route = banks.score(router, node, batch, i)
     left = entropy_rise(counts, table, tree.children[node, LEFT], label, weight)
     right = entropy_rise(counts, table, tree.children[node, RIGHT], label, weight)
+    # DIFFERS [RT Alg. 3]: printed, sign(H_left - H_right) with f > 0 going left would raise the entropy.
     advantage = right - left
-    if advantage != 0.0:
+    if abs(advantage) > 1e-6 * weight:  # not rounding: it would choose a side for a router that knows nothing
         target = 1.0 if advantage > 0.0 else 0.0
         gradient = abs(advantage) * (sigmoid(route) - target)
         banks.learn(router, node, batch, i, gradient, step, scale)
@@ -158,11 +158,20 @@ def update_router(tree, router, counts, table, node, batch, i, label, weight, st
 
 
 @leaf
-def update_candidates(counts, candidates, table, node, label, weight):
+def update_candidates(counts, candidates, table, node, label, weight, options):
     """Count label at node and keep the node's heaviest labels [RT Alg. 2]. Mutates: all three groups."""
     at = add_mass(table, node, label, weight)
     counts.total[node] += weight
     place(candidates, node, label, table.mass[at])
+    if options.bernstein >= 0.0:
+        counts.bound[node] = recall_bound(candidates.covered[node], counts.total[node], options.bernstein)
+
+
+@njit
+def refresh_bounds(counts, candidates, options):
+    """Bounds of all nodes after their lists were widened. Mutates: counts. Cost: O(nodes)."""
+    for node in range(counts.total.shape[0]):
+        counts.bound[node] = recall_bound(candidates.covered[node], counts.total[node], options.bernstein)
 
 
 @leaf
@@ -173,25 +182,27 @@ def update_tree(tree, router, counts, candidates, table, seen, batch, i, label, 
     """
     limit = depth_limit(seen.n_labels[0], candidates.label.shape[1], options)
     node = ROOT
-    update_candidates(counts, candidates, table, node, label, weight)
-    while tree.depth[node] < limit:
+    # DIFFERS [RT Alg. 2]: the root is counted too; printed, its histogram stays empty and Alg. 3 divides by 0.
+    update_candidates(counts, candidates, table, node, label, weight, options)
+    # Answers go as deep as there are children, so must counting: the limit can fall when lists become wider.
+    while tree.depth[node] < limit or tree.children[node, LEFT] >= 0 or tree.children[node, RIGHT] >= 0:
         route = update_router(tree, router, counts, table, node, batch, i, label, weight, step, scale, options)
         side = LEFT if route > 0.0 else RIGHT
         if options.randomized:
             draw = uniform(options.seed, np.int64(seen.n_rows[0]) * DEEPEST + tree.depth[node])
             side = LEFT if draw < sigmoid(route) else RIGHT
         child = np.int64(tree.children[node, side])
-        if child < 0:
+        if child < 0:  # DIFFERS [RT §2.2]: nodes come into being when first visited
             child = add_child(tree, node, side)
-        update_candidates(counts, candidates, table, child, label, weight)
-        if stops(counts, candidates, node, child, options):
+        update_candidates(counts, candidates, table, child, label, weight, options)
+        if stops(counts, node, child, options):
             break
         node = child
     return node
 
 
 @leaf
-def follow_paths(tree, router, counts, candidates, batch, i, options, scratch):
+def follow_paths(tree, router, counts, batch, i, options, scratch):
     """Descend with the best `beam` paths [RT Alg. 1 l.3-10]; return (paths, routers scored).
 
     Mutates: scratch. Cost: O(beam x depth x non-zeros).
@@ -212,7 +223,7 @@ def follow_paths(tree, router, counts, candidates, batch, i, options, scratch):
             n_scored += 1
             side = LEFT if route > 0.0 else RIGHT  # [RT Alg. 1 l.4]
             child, other = np.int64(tree.children[node, side]), np.int64(tree.children[node, 1 - side])
-            if child < 0 or stops(counts, candidates, node, child, options):  # [RT Alg. 1 l.5]
+            if child < 0 or stops(counts, node, child, options):  # [RT Alg. 1 l.5]
                 moving[p] = False
                 continue
             where[p] = child
@@ -223,7 +234,8 @@ def follow_paths(tree, router, counts, candidates, batch, i, options, scratch):
                     log_chance[n_paths] = log_chance[p] + log_sigmoid(-abs(route))
                     n_paths += 1
                 log_chance[p] += log_sigmoid(abs(route))
-        n_paths = keep_best(scratch, n_paths, options)
+        if n_paths > 1:
+            n_paths = keep_best(scratch, n_paths, options)
     return n_paths, n_scored
 
 
@@ -245,57 +257,14 @@ def keep_best(scratch, n_paths, options):
 
 
 @leaf
-def add_candidates(candidates, node, stamp, n, scratch):
-    """Append the labels of a node's list that are not there yet; return the new number. Mutates: scratch."""
-    for s in range(candidates.size[node]):
-        label = np.int64(candidates.label[node, s])
-        if add_label(scratch.known, label, stamp):
-            scratch.label[n] = label
-            scratch.home[n] = node
-            n += 1
-    return n
-
-
-@leaf
-def path_score(tree, path, table, label, home, batch, i, options):
-    """What the path features add to the score of label at the node `home` [RT §3.2]."""
-    total = 0.0
-    node = home
-    while node > 0:
-        row = np.int64(table.path_row[find(table, node, label)])
-        if row >= 0:
-            total += path.bias[row] if options.path_features == BIAS else banks.score(path, row, batch, i)
-        node = np.int64(tree.parent[node]) if options.path_features != STOP else ROOT
-    return total
-
-
-@leaf
 def score_candidates(tree, scorer, path, table, first, n, batch, i, options, scratch):
     """Score candidates first..n-1. Mutates: scratch. Cost: O(candidates x non-zeros)."""
-    for c in range(first, n):
-        s = banks.score(scorer, scratch.label[c], batch, i)
-        if options.path_features != OFF:
-            s += path_score(tree, path, table, scratch.label[c], scratch.home[c], batch, i, options)
-        scratch.score[c] = s
-
-
-@leaf
-def learn_path(tree, path, table, label, home, batch, i, gradient, step, scale, options):
-    """One step of the weights that (path node, label) pairs have of their own [RT §3.2]. Mutates: path, table."""
-    node = home
-    while node > 0:
-        at = find(table, node, label)
-        if table.key[at] != EMPTY:
-            row = np.int64(table.path_row[at])
-            if row < 0:
-                row = path.n_rows[0]
-                path.n_rows[0] += 1
-                table.path_row[at] = row
-            if options.path_features == BIAS:
-                banks.learn_bias(path, row, gradient, step)
-            else:
-                banks.learn(path, row, batch, i, gradient, step, scale)
-        node = np.int64(tree.parent[node]) if options.path_features != STOP else ROOT
+    banks.score_rows(scorer, scratch.label, first, n, batch, i, scratch.score)
+    if path is not None:
+        for c in range(first, n):
+            scratch.score[c] += path_score(
+                tree, path, table, scratch.label[c], scratch.home[c], batch, i, options
+            )  # fmt: skip
 
 
 @leaf
@@ -307,7 +276,7 @@ def update_scorers(tree, scorer, path, table, n, truth, batch, i, weight, step, 
             continue
         gradient = scratch.gradient[c] * weight
         banks.learn(scorer, scratch.label[c], batch, i, gradient, step, scale)
-        if options.path_features != OFF:
+        if path is not None:
             learn_path(tree, path, table, scratch.label[c], scratch.home[c], batch, i, gradient, step, scale, options)
 
 
@@ -317,9 +286,9 @@ def find_best(n, label, scratch):
     best, truth = np.int64(0), np.int64(-1)
     for c in range(n):
         if scratch.score[c] > scratch.score[best]:
-            best = c
+            best = np.int64(c)
         if scratch.label[c] == label:
-            truth = c
+            truth = np.int64(c)
     return best, truth
 
 
@@ -329,10 +298,12 @@ def visit(tree, router, scorer, path, counts, candidates, table, batch, i, stamp
 
     Mutates: scratch. Cost: O((beam x depth + candidates) x non-zeros).
     """
-    n_paths, n_routers = follow_paths(tree, router, counts, candidates, batch, i, options, scratch)
-    n = np.int64(0)
-    for p in range(n_paths):
-        n = add_candidates(candidates, scratch.node[p], stamp, n, scratch)
+    n_paths, n_routers = follow_paths(tree, router, counts, batch, i, options, scratch)
+    n = take_candidates(candidates, scratch.node[0], scratch)
+    if n_paths > 1:
+        remember(scratch.label, n, stamp, scratch.known)
+        for p in range(1, n_paths):
+            n = join_candidates(candidates, scratch.node[p], stamp, n, scratch)
     score_candidates(tree, scorer, path, table, np.int64(0), n, batch, i, options, scratch)
     return n_paths, n_routers, n
 
@@ -340,40 +311,56 @@ def visit(tree, router, scorer, path, counts, candidates, table, batch, i, stamp
 @leaf
 def has_room(tree, scorer, candidates, table, path, seen, label, options):
     """Whether one more example of this label surely fits."""
+    if path is not None:
+        if path.n_rows[0] + path_rows_wanted(seen.n_labels[0] + 1, candidates, options) > path.bias.shape[0]:
+            return False
     return (
         label < scorer.bias.shape[0]
         and candidates_wanted(seen.n_labels[0] + 1, options) <= candidates.label.shape[1]
         and tree.n_nodes[0] + DEEPEST <= tree.parent.shape[0]
         and 2 * (table.n_entries[0] + DEEPEST) <= table.key.shape[0]
-        and (options.path_features == OFF or path.n_rows[0] + path_rows_wanted(candidates, options) <= path.bias.shape[0])
     )
 
 
 @leaf
-def path_rows_wanted(candidates, options):
+def path_rows_wanted(n_labels, candidates, options):
     """The most rows of path features that one example can bring."""
-    return widest(candidates, options) * (1 if options.path_features == STOP else DEEPEST)
+    n_nodes = 1 if options.path_features == STOP else depth_limit(n_labels, candidates.label.shape[1], options)
+    return widest(candidates, options) * n_nodes
 
 
 @njit
 def learn_batch(
     tree, router, scorer, path, counts, candidates, table, scale, seen,
-    batch, order, labels, weights, begin, options,
+    batch, labels, weights, begin, options,
 ):  # fmt: skip
-    """Learn the rows order[begin:], one after the other [RT Alg. 2]; return where it ended for want of room.
+    """Learn the rows from `begin` on [RT Alg. 2]; return where it ended for want of room. Mutates: all groups."""
+    scratch = make_scratch(candidates, options, np.int64(0))
+    return learn_rows(
+        tree, router, scorer, path, counts, candidates, table, scale, seen,
+        batch, labels, weights, begin, options, scratch,
+    )  # fmt: skip
+
+
+@leaf
+def learn_rows(
+    tree, router, scorer, path, counts, candidates, table, scale, seen,
+    batch, labels, weights, begin, options, scratch,
+):  # fmt: skip
+    """The loop of learn_batch, one example after the other.
 
     Mutates: all groups. Cost: O((beam x depth + candidates) x non-zeros) an example.
     """
-    scratch = make_scratch(candidates, options, np.int64(0))
-    for o in range(begin, order.shape[0]):
-        i = order[o]
+    for i in range(begin, labels.shape[0]):
         label, weight = np.int64(labels[i]), weights[i]
         if weight <= 0.0:
             continue
         if not has_room(tree, scorer, candidates, table, path, seen, label, options):
-            return o
+            return i
         # Answer before learning: progressive validation [RT §4.3] that no update can have leaked into.
-        _, _, n = visit(tree, router, scorer, path, counts, candidates, table, batch, i, o, options, scratch)
+        n_paths, _, n = visit(
+            tree, router, scorer, path, counts, candidates, table, batch, i, i, options, scratch
+        )  # fmt: skip
         best, truth = find_best(n, label, scratch)
         seen.mass[0] += weight
         seen.wrong_mass[0] += 0.0 if truth >= 0 and best == truth else weight
@@ -388,7 +375,9 @@ def learn_batch(
         # DIFFERS [RT Alg. 2]: the candidates met when answering learn too, not only those of the training path:
         # they are what this row meets when it comes back without its label.
         n_answered = n
-        n = add_candidates(candidates, node, o, n, scratch)
+        if n_paths == 1:
+            remember(scratch.label, n, i, scratch.known)
+        n = join_candidates(candidates, node, i, n, scratch)
         score_candidates(tree, scorer, path, table, n_answered, n, batch, i, options, scratch)
         _, truth = find_best(n, label, scratch)
         if truth >= 0:  # [RT Alg. 4 l.1]
@@ -396,86 +385,4 @@ def learn_batch(
             update_scorers(
                 tree, scorer, path, table, n, truth, batch, i, weight, step, scale, options, scratch
             )  # fmt: skip
-    return order.shape[0]
-
-
-@leaf
-def fill_up(tree, candidates, node, n_classes, stamp, size, labels, scores, known):
-    """Fill an answer of `size` labels with the ancestors' most frequent ones, then the rest in class order.
-
-    Mutates: labels, scores, known. Cost: O(answers x depth), plus O(answers) when all ancestors are used up.
-    """
-    while node >= 0 and size < labels.shape[0]:
-        for s in range(candidates.size[node]):
-            label = np.int64(candidates.label[node, s])
-            if size < labels.shape[0] and add_label(known, label, stamp):
-                labels[size], scores[size] = label, -np.inf
-                size += 1
-        node = np.int64(tree.parent[node])
-    label = np.int64(0)
-    while size < labels.shape[0] and label < n_classes:
-        if add_label(known, label, stamp):
-            labels[size], scores[size] = label, -np.inf
-            size += 1
-        label += 1
-
-
-@njit
-def predict_batch(
-    tree, router, scorer, path, counts, candidates, table,
-    batch, first, n_classes, options, labels, scores, work,
-):  # fmt: skip
-    """The best labels of rows first.. with their scores [RT Alg. 1], and what they cost.
-
-    `work` gets depth, nodes visited, routers scored, candidates scored. Mutates: labels, scores, work.
-    Cost: O((beam x depth + candidates) x non-zeros) a row.
-    """
-    k = labels.shape[1]
-    scratch = make_scratch(candidates, options, k)
-    for r in range(labels.shape[0]):
-        i = first + r
-        n_paths, n_routers, n = visit(
-            tree, router, scorer, path, counts, candidates, table, batch, i, r, options, scratch
-        )  # fmt: skip
-        size = np.int64(0)
-        for c in range(n):
-            size = offer(labels[r], scores[r], size, scratch.label[c], scratch.score[c])
-        if size < k:
-            fill_up(tree, candidates, scratch.node[0], n_classes, r, size, labels[r], scores[r], scratch.known)
-        n_leaves = 0
-        for p in range(n_paths):
-            node = scratch.node[p]
-            if tree.children[node, LEFT] < 0 and tree.children[node, RIGHT] < 0:
-                n_leaves += 1
-        work[r, 0], work[r, 1] = tree.depth[scratch.node[0]], n_routers + n_leaves
-        work[r, 2], work[r, 3] = n_routers, n
-
-
-@njit
-def candidates_batch(
-    tree, router, scorer, path, counts, candidates, table, batch, first, options, labels, scores, sizes
-):  # fmt: skip
-    """All candidates of rows first.. with their scores. Mutates: labels, scores, sizes."""
-    scratch = make_scratch(candidates, options, np.int64(0))
-    for r in range(labels.shape[0]):
-        _, _, n = visit(
-            tree, router, scorer, path, counts, candidates, table, batch, first + r, r, options, scratch
-        )  # fmt: skip
-        sizes[r] = n
-        for c in range(n):
-            labels[r, c], scores[r, c] = scratch.label[c], scratch.score[c]
-
-
-@njit
-def paths_batch(tree, router, counts, candidates, batch, first, options, nodes):
-    """The nodes on the paths of rows first.., root to stop, path after path; -1 is nobody. Mutates: nodes."""
-    scratch = make_scratch(candidates, options, np.int64(0))
-    for r in range(nodes.shape[0]):
-        n_paths, _ = follow_paths(tree, router, counts, candidates, batch, first + r, options, scratch)
-        at = np.int64(0)
-        for p in range(n_paths):
-            node = scratch.node[p]
-            while node >= 0:
-                nodes[r, at] = node
-                at += 1
-                node = np.int64(tree.parent[node])
+    return labels.shape[0]

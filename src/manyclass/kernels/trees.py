@@ -1,6 +1,12 @@
 """A tree as parallel arrays: node 0 is the root, nodes come into being when first visited."""
 
+import numpy as np
+
 from .jit import leaf
+
+LEFT, RIGHT = 0, 1
+# A typed number, not a literal, here and in all loops: Numba compiles a function anew for every kind of argument.
+ROOT = np.int64(0)
 
 
 @leaf

@@ -14,6 +14,10 @@ from .jit import leaf
 SGD, ADAGRAD, NORMALIZED_ADAGRAD = 0, 1, 2
 
 
+# Below this the inverse of a float is no float any more.
+SMALLEST = np.float32(1e-37)
+
+
 class Pace(NamedTuple):
     """One example's step: what to multiply a gradient with."""
 
@@ -32,12 +36,12 @@ def observe_scale(scale, batch, i):
     for j in range(start, stop):
         f = feature(batch, j)
         v = abs(value(batch, i, j))
-        if v > scale.largest[f]:
-            scale.largest[f] = v
-        if v > 0.0:
-            z = v / scale.largest[f]
+        if v > SMALLEST:
+            if v * scale.inverse[f] > 1.0 or scale.inverse[f] == 0.0:
+                scale.inverse[f] = np.float32(1.0) / v
+            z = v * scale.inverse[f]
             normalized += z * z
-            sq_norm += np.float64(v) * v
+        sq_norm += np.float64(v) * v
     scale.n_rows[0] += 1.0
     scale.sq_norm[0] += sq_norm
     scale.normalized[0] += normalized

@@ -4,7 +4,7 @@ A group is a NamedTuple of plain arrays. A number that changes is a one-element 
 and a file, a merge or a copy treats it like all the rest.
 """
 
-from typing import Annotated, NamedTuple, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import numpy as np
 
@@ -15,7 +15,7 @@ class Field(NamedTuple):
     dtype: str
     dims: tuple[str, ...]
     fill: float = 0
-    merge: str = "same"  # how two models trained apart are joined: same, sum, mean, max
+    merge: str = "same"  # how two models trained apart are joined: same, sum, mean, max, min
 
 
 Array = np.ndarray
@@ -42,9 +42,10 @@ class Bank(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Mass of all labels that came by a node."""
+    """Mass of all labels that came by a node, and the bound on the recall of its candidates."""
 
     total: Annotated[Array, Field("f8", ("node",), 0, "sum")]
+    bound: Annotated[Array, Field("f8", ("node",))]
 
 
 class Candidates(NamedTuple):
@@ -68,7 +69,7 @@ class LabelTable(NamedTuple):
 class Scale(NamedTuple):
     """What the stream has shown of the features' sizes."""
 
-    largest: Annotated[Array, Field("f4", ("feature",), 0, "max")]
+    inverse: Annotated[Array, Field("f4", ("feature",), 0, "min")]  # 1 / largest value; 0: only zeros so far
     sq_norm: Annotated[Array, Field("f8", ("one",), 0, "sum")]
     normalized: Annotated[Array, Field("f8", ("one",), 0, "sum")]
     n_rows: Annotated[Array, Field("f8", ("one",), 0, "sum")]
@@ -100,8 +101,7 @@ class Projection(NamedTuple):
     grad_sq: Annotated[Array, Field("f4", ("square_bucket", "rank"), 0, "sum")]
 
 
-Group = NamedTuple
-State = dict[str, NamedTuple]
+State = dict[str, Any]  # group name -> group
 
 
 def fields_of(group: type) -> dict[str, Field]:

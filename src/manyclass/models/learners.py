@@ -1,6 +1,7 @@
 """How predictors learn: the step rule and its rate, as small frozen options."""
 
 from dataclasses import dataclass, fields, replace
+from numbers import Real
 from typing import ClassVar
 
 from ..kernels import updates
@@ -26,7 +27,7 @@ class Learner:
     def __post_init__(self) -> None:
         for name, low, high in (("rate", 0.0, float("inf")), ("decay", 0.0, 1.0)):
             value = getattr(self, name)
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            number = isinstance(value, Real) and not isinstance(value, bool)
             if not number or not low < value <= high or value == float("inf"):
                 limit = "a number above 0" if name == "rate" else "in (0, 1]"
                 raise ValueError(f"{type(self).__name__}: {name} must be {limit}, got {value!r}.")
@@ -83,12 +84,12 @@ class NormalizedAdaGrad(Learner):
     ----------
     rate : float, default=8.0
         Size of a step.
-    decay : float, default=0.7
+    decay : float, default=0.8
         Factor on the rate after each epoch of `fit`.
     """
 
     rate: float = 8.0
-    decay: float = 0.7
+    decay: float = 0.8
     update: ClassVar[int] = updates.NORMALIZED_ADAGRAD
 
 
@@ -112,7 +113,8 @@ def resolve(learner: object, *, n_features: int, sparse: bool, name: str = "lear
 
 def slowed(learner: Learner, epoch: int) -> Learner:
     """The learner in the given epoch (0 is the first)."""
-    return replace(learner, rate=learner.rate * learner.decay**epoch)
+    # never quite 0: no rate at all would be no learner
+    return replace(learner, rate=max(learner.rate * learner.decay**epoch, 1e-30))
 
 
 def options_of(learner: Learner) -> dict[str, object]:

@@ -13,7 +13,7 @@ from ..kernels.losses import LOGISTIC, SOFTMAX, probabilities_batch
 from ..kernels.topk import best_columns
 from .groups import Columns, Projection, Scale, Seen, State
 from .learners import Learner, slowed
-from .spec import Answers, ModelSpec, Scored, register
+from .spec import Answers, ModelSpec, Scored, register, rows_of
 from .state import make, resize
 
 LOSSES = {"softmax": SOFTMAX, "logistic": LOGISTIC}
@@ -83,28 +83,31 @@ def init(config: Config, n_features: int) -> State:
 
 
 def _projection_mask(state: State) -> int:
-    lines, n_features = len(state["projection"].weight), len(state["scale"].largest)
+    lines, n_features = len(state["projection"].weight), len(state["scale"].inverse)
     return 0 if lines == n_features else lines - 1
 
 
-def learn(config: Config, state: State, batch: Batch, order, labels, weights, epoch: int = 0) -> None:
-    """Learn the rows in `order`, making room whenever the kernel asks for it. Mutates: state."""
+def learn(config: Config, state: State, batch: Batch, labels, weights, epoch: int = 0) -> None:
+    """Learn all rows in turn, making room whenever the kernel asks for it. Mutates: state."""
     options, begin = _options(config, epoch), 0
     while True:
-        begin = kernel.learn_batch(
-            state["columns"], state["projection"], _projection_mask(state), state["scale"], state["seen"],
-            batch, order, labels, weights, begin, options,
-        )  # fmt: skip
-        if begin == len(order):
+        groups = [state["columns"], state["scale"], state["seen"]]
+        rows = [batch, labels, weights, begin, options]
+        if config.rank:
+            groups[1:1] = [state["projection"], _projection_mask(state)]
+            begin = kernel.learn_low_rank_batch(*groups, *rows)
+        else:
+            begin = kernel.learn_batch(*groups, *rows)
+        if begin == len(labels):
             return
-        _make_room(config, state, int(labels[order[begin]]))
+        _make_room(config, state, int(labels[begin]))
 
 
 def _make_room(config: Config, state: State, label: int) -> None:
     """More columns; fewer, hashed lines where the table would become too large."""
     columns: Columns = state["columns"]
     n_classes = max(label + 1, len(columns.bias) * 3 // 2)
-    n_features = len(state["scale"].largest)
+    n_features = len(state["scale"].inverse)
     n_lines, mask = _lines(n_features, n_classes, config.table_bits)
     if config.rank or (mask == 0 and columns.mask[0] == 0):
         grown = {"class": n_classes}
@@ -126,9 +129,10 @@ def _scores(config: Config, state: State, batch: Batch, first: int, last: int) -
     if not config.rank:
         return np.asarray(X @ weight) + columns.bias[:n_known]
     scale = state["scale"]
-    sq_norm = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.square(X, dtype=np.float64).sum(axis=1)
+    wide = X.astype(np.float64)
+    sq_norm = (wide * wide).sum(axis=1)
     mean = scale.sq_norm[0] / scale.n_rows[0]
-    size = np.maximum(1e-37, np.sqrt(np.maximum(mean, np.asarray(sq_norm).ravel())))
+    size = np.maximum(1e-37, np.sqrt(np.maximum(mean, sq_norm)))
     hidden = np.asarray(X @ state["projection"].weight) / size[:, None].astype(np.float32)
     return hidden @ weight + columns.bias[:n_known]
 
@@ -150,43 +154,41 @@ def _rows(batch: Batch, first: int, last: int, mask: int, n_lines: int):
     return sp.csr_array((values, indices, indptr), shape=(last - first, n_lines))
 
 
-def _blocks(state: State, first: int, last: int):
+def _blocks(state: State, n: int):
     """Row ranges whose scores fit into a bounded block."""
     step = max(1, _BLOCK_SCORES // max(1, int(state["seen"].n_labels[0])))
-    for begin in range(first, last, step):
-        yield begin, min(last, begin + step)
+    for first in range(0, n, step):
+        yield first, min(n, first + step)
 
 
-def predict(config: Config, state: State, batch: Batch, first: int, last: int, k: int, n_classes: int) -> Answers:
-    """The k best labels of rows first..last-1."""
-    n_known = int(state["seen"].n_labels[0])
+def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Answers:
+    """The k best labels of all rows."""
+    n, n_known = rows_of(batch), int(state["seen"].n_labels[0])
     n_best = min(k, n_known)
     answers = Answers(
-        np.empty((last - first, k), np.int32),
-        np.full((last - first, k), -np.inf),
-        np.tile(np.array([0, 0, 0, n_known], np.int64), (last - first, 1)),
+        np.empty((n, k), np.int32),
+        np.full((n, k), -np.inf),
+        np.tile(np.array([0, 0, 0, n_known], np.int64), (n, 1)),
     )
     answers.labels[:, n_best:] = np.arange(n_known, n_known + k - n_best)
-    for begin, end in _blocks(state, first, last):
-        scores = _scores(config, state, batch, begin, end)
-        rows = slice(begin - first, end - first)
-        best_columns(scores, answers.labels[rows, :n_best], answers.scores[rows, :n_best])
+    for first, last in _blocks(state, n):
+        scores = _scores(config, state, batch, first, last)
+        best_columns(scores, answers.labels[first:last, :n_best], answers.scores[first:last, :n_best])
     return answers
 
 
-def score(config: Config, state: State, batch: Batch, first: int, last: int, n_classes: int) -> Scored:
-    """All classes of rows first..last-1 with their probabilities."""
-    n_known = int(state["seen"].n_labels[0])
-    sizes = np.full(last - first, n_known, np.int64)
-    chances = np.asarray(_scores(config, state, batch, first, last), np.float64)
+def score(config: Config, state: State, batch: Batch) -> Scored:
+    """All classes of all rows with their probabilities."""
+    n, n_known = rows_of(batch), int(state["seen"].n_labels[0])
+    sizes = np.full(n, n_known, np.int64)
+    chances = np.asarray(_scores(config, state, batch, 0, n), np.float64)
     probabilities_batch(chances, sizes, LOSSES[config.loss])
-    labels = np.tile(np.arange(n_known, dtype=np.int32), last - first)
-    return Scored(sizes, labels, chances.ravel())
+    return Scored(sizes, np.tile(np.arange(n_known, dtype=np.int32), n), chances.ravel())
 
 
-def paths(config: Config, state: State, batch: Batch, first: int, last: int) -> list[np.ndarray]:
+def paths(config: Config, state: State, batch: Batch) -> list[np.ndarray]:
     """No tree, no nodes."""
-    return [np.empty(0, np.int32)] * (last - first)
+    return [np.empty(0, np.int32)] * rows_of(batch)
 
 
 def memory(config: Config, n_features: int, n_classes: int) -> int:
@@ -204,4 +206,9 @@ def n_nodes(state: State) -> int:
     return 0
 
 
-SPEC = register(ModelSpec("one-against-all", init, learn, predict, score, paths, n_nodes, memory))
+def width(config: Config, state: State) -> int:
+    """The most labels scored for a row: all."""
+    return int(state["seen"].n_labels[0])
+
+
+SPEC = register(ModelSpec("one-against-all", init, learn, predict, score, paths, n_nodes, width, memory))

@@ -6,16 +6,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..kernels import labels as label_kernels
+from ..kernels import path_features as feature_kernels
+from ..kernels import recall_answers as answer_kernels
 from ..kernels import recall_tree as kernel
 from ..kernels.inputs import Batch
 from ..kernels.losses import LOGISTIC, SOFTMAX, probabilities_batch
 from .banks import bank_bytes, grow_bank, make_bank
 from .groups import Candidates, Counts, LabelTable, Scale, Seen, State, Tree
 from .learners import Learner, slowed
-from .spec import Answers, ModelSpec, Scored, register
+from .spec import Answers, ModelSpec, Scored, register, rows_of
 from .state import make, resize
 
-PATH_FEATURES = {"off": kernel.OFF, "bias": kernel.BIAS, "stop": kernel.STOP, "crossed": kernel.CROSSED}
+PATH_FEATURES = {
+    "off": feature_kernels.OFF,
+    "bias": feature_kernels.BIAS,
+    "stop": feature_kernels.STOP,
+    "crossed": feature_kernels.CROSSED,
+}
 LOSSES = {"softmax": SOFTMAX, "logistic": LOGISTIC}
 
 DEEPEST = kernel.DEEPEST
@@ -71,7 +78,7 @@ def init(config: Config, n_features: int) -> State:
         "tree": make(Tree, node=_FIRST_NODES, side=2),
         "router": make_bank(_FIRST_NODES, n_features, config.table_bits, config.router_learner.adaptive),
         "scorer": make_bank(_FIRST_CLASSES, n_features, config.table_bits, adaptive),
-        "path": make_bank(1, _path_width(config, n_features), config.table_bits, adaptive),
+        "path": make_bank(2, _path_width(config, n_features), config.table_bits, adaptive),
         "counts": make(Counts, node=_FIRST_NODES),
         "candidates": make(Candidates, node=_FIRST_NODES, slot=n_slots),
         "table": make(LabelTable, entry=_FIRST_ENTRIES),
@@ -80,22 +87,22 @@ def init(config: Config, n_features: int) -> State:
     }
 
 
-def learn(config: Config, state: State, batch: Batch, order, labels, weights, epoch: int = 0) -> None:
-    """Learn the rows in `order`, making room whenever the kernel asks for it. Mutates: state."""
+def learn(config: Config, state: State, batch: Batch, labels, weights, epoch: int = 0) -> None:
+    """Learn all rows in turn, making room whenever the kernel asks for it. Mutates: state."""
     options = _options(config, epoch)
     names = ("tree", "router", "scorer", "path", "counts", "candidates", "table", "scale", "seen")
     begin = 0
     while True:
-        groups = [state[name] for name in names]
-        begin = kernel.learn_batch(*groups, batch, order, labels, weights, begin, options)
-        if begin == len(order):
+        groups = _groups(config, state, names)
+        begin = kernel.learn_batch(*groups, batch, labels, weights, begin, options)
+        if begin == len(labels):
             return
-        _make_room(config, state, int(labels[order[begin]]), options)
+        _make_room(config, state, int(labels[begin]), options)
 
 
 def _make_room(config: Config, state: State, label: int, options: kernel.Options) -> None:
     """Enlarge what the next example would not fit into. Each size only depends on the examples before it."""
-    n_features, bits = len(state["scale"].largest), config.table_bits
+    n_features, bits = len(state["scale"].inverse), config.table_bits
     tree, scorer, table = state["tree"], state["scorer"], state["table"]
     path, candidates = state["path"], state["candidates"]
     if label >= len(scorer.bias):
@@ -112,45 +119,52 @@ def _make_room(config: Config, state: State, label: int, options: kernel.Options
     if wanted > candidates.label.shape[1]:
         state["candidates"] = resize(state["candidates"], slot=wanted)
         label_kernels.refill(state["candidates"], state["table"])
-    rows = path.n_rows[0] + kernel.path_rows_wanted(state["candidates"], options)
-    if config.path_features != "off" and rows > len(path.bias):
-        width = _path_width(config, n_features)
-        state["path"] = grow_bank(path, max(int(rows), 2 * len(path.bias)), width, bits)
+        if config.bernstein is not None:
+            kernel.refresh_bounds(state["counts"], state["candidates"], options)
+    if config.path_features != "off":
+        wanted = kernel.path_rows_wanted(state["seen"].n_labels[0] + 1, state["candidates"], options)
+        rows = max(int(path.n_rows[0] + wanted), 2 * len(path.bias))
+        if path.n_rows[0] + wanted > len(path.bias):
+            state["path"] = grow_bank(path, rows, _path_width(config, n_features), bits)
+
+
+def _groups(config: Config, state: State, names: tuple[str, ...]) -> list:
+    """Groups for a kernel; no path features are passed as None."""
+    return [None if name == "path" and config.path_features == "off" else state[name] for name in names]
 
 
 _ANSWER = ("tree", "router", "scorer", "path", "counts", "candidates", "table")
 
 
-def predict(config: Config, state: State, batch: Batch, first: int, last: int, k: int, n_classes: int) -> Answers:
-    """The k best labels of rows first..last-1."""
-    answers = Answers(
-        np.empty((last - first, k), np.int32), np.empty((last - first, k)), np.empty((last - first, 4), np.int64)
-    )
-    groups = [state[name] for name in _ANSWER]
-    kernel.predict_batch(*groups, batch, first, n_classes, _options(config), *answers)
+def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Answers:
+    """The k best labels of all rows."""
+    n = rows_of(batch)
+    answers = Answers(np.empty((n, k), np.int32), np.empty((n, k)), np.empty((n, 4), np.int64))
+    groups = _groups(config, state, _ANSWER)
+    answer_kernels.predict_batch(*groups, batch, n_classes, _options(config), *answers)
     return answers
 
 
-def score(config: Config, state: State, batch: Batch, first: int, last: int, n_classes: int) -> Scored:
-    """All candidates of rows first..last-1 with their probabilities."""
-    options = _options(config)
-    width = int(kernel.widest(state["candidates"], options))
-    labels, scores = np.empty((last - first, width), np.int32), np.empty((last - first, width))
-    sizes = np.empty(last - first, np.int64)
-    groups = [state[name] for name in _ANSWER]
-    kernel.candidates_batch(*groups, batch, first, options, labels, scores, sizes)
+def score(config: Config, state: State, batch: Batch) -> Scored:
+    """All candidates of all rows with their probabilities."""
+    options, n = _options(config), rows_of(batch)
+    most = width(config, state)
+    labels, scores = np.empty((n, most), np.int32), np.empty((n, most))
+    sizes = np.empty(n, np.int64)
+    groups = _groups(config, state, _ANSWER)
+    answer_kernels.candidates_batch(*groups, batch, options, labels, scores, sizes)
     probabilities_batch(scores, sizes, options.loss)
-    used = np.arange(width) < sizes[:, None]
+    used = np.arange(most) < sizes[:, None]
     return Scored(sizes, labels[used], scores[used])
 
 
-def paths(config: Config, state: State, batch: Batch, first: int, last: int) -> list[np.ndarray]:
-    """The nodes that rows first..last-1 pass, those of all their paths."""
+def paths(config: Config, state: State, batch: Batch) -> list[np.ndarray]:
+    """The nodes that each row passes, those of all its paths."""
     options, tree = _options(config), state["tree"]
     longest = int(tree.depth.max()) + 1
-    nodes = np.full((last - first, longest * options.beam), -1, np.int32)
+    nodes = np.full((rows_of(batch), longest * options.beam), -1, np.int32)
     groups = [state[name] for name in ("tree", "router", "counts", "candidates")]
-    kernel.paths_batch(*groups, batch, first, options, nodes)
+    answer_kernels.paths_batch(*groups, batch, options, nodes)
     return [np.unique(row[row >= 0]) for row in nodes]
 
 
@@ -168,7 +182,7 @@ def memory(config: Config, n_features: int, n_classes: int) -> int:
     if config.path_features != "off":
         nodes_each = 1 if config.path_features == "stop" else depth
         total += bank_bytes(2 * n_slots * n_classes * nodes_each, _path_width(config, n_features), bits, adaptive)
-    return total + n_nodes * (16 + 8 + 12 + 12 * n_slots) + 20 * n_entries + 4 * n_features
+    return total + n_nodes * (16 + 16 + 12 + 12 * n_slots) + 20 * n_entries + 4 * n_features
 
 
 def _power(n: int) -> int:
@@ -181,4 +195,26 @@ def n_nodes(state: State) -> int:
     return int(state["tree"].n_nodes[0])
 
 
-SPEC = register(ModelSpec("recall-tree", init, learn, predict, score, paths, n_nodes, memory))
+def tree_table(state: State, max_depth: int | None = None) -> list[dict]:
+    """The nodes down to a depth, parents before children, with their heaviest labels."""
+    tree, counts, candidates = state["tree"], state["counts"], state["candidates"]
+    n = n_nodes(state)
+    wanted = np.arange(n) if max_depth is None else np.flatnonzero(tree.depth[:n] <= max_depth)
+    return [
+        {
+            "node": int(node),
+            "parent": int(tree.parent[node]),
+            "depth": int(tree.depth[node]),
+            "mass": float(counts.total[node]),
+            "labels": candidates.label[node, : candidates.size[node]],
+        }
+        for node in wanted
+    ]
+
+
+def width(config: Config, state: State) -> int:
+    """The most labels scored for a row."""
+    return int(kernel.widest(state["candidates"], _options(config)))
+
+
+SPEC = register(ModelSpec("recall-tree", init, learn, predict, score, paths, n_nodes, width, memory))

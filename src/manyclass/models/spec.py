@@ -8,7 +8,6 @@ import numpy as np
 
 from ..kernels.inputs import Batch
 from .groups import State
-from .learners import Learner
 
 
 class Answers(NamedTuple):
@@ -33,11 +32,12 @@ class ModelSpec:
 
     name: str
     init: Callable[[Any, int], State]  # (config, n_features)
-    learn: Callable[..., None]  # (config, state, batch, order, labels, weights, epoch)
-    predict: Callable[..., Answers]  # (config, state, batch, first, last, k, n_classes)
-    score: Callable[..., Scored]  # (config, state, batch, first, last, n_classes)
-    paths: Callable[..., list[np.ndarray]]  # (config, state, batch, first, last): nodes of each row
+    learn: Callable[..., None]  # (config, state, batch, labels, weights, epoch)
+    predict: Callable[..., Answers]  # (config, state, batch, k, n_classes)
+    score: Callable[..., Scored]  # (config, state, batch)
+    paths: Callable[..., list[np.ndarray]]  # (config, state, batch): nodes of each row
     n_nodes: Callable[[State], int]
+    width: Callable[[Any, State], int]  # (config, state): the most labels scored for a row
     memory: Callable[[Any, int, int], int]  # (config, n_features, n_classes): bytes
 
 
@@ -54,5 +54,3 @@ def rows_of(batch: Batch) -> int:
     """Number of rows of a batch."""
     return len(batch.values) if len(batch) == 1 else len(batch[0]) - 1
 
-
-__all__ = ["REGISTRY", "Answers", "Learner", "ModelSpec", "Scored", "register", "rows_of"]

@@ -1,0 +1,231 @@
+"""What all estimators answer, built on the model's few verbs."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from ..models.spec import Answers, ModelSpec, Scored
+from ..models.state import n_bytes
+from .batches import as_batch, blocks, check_sparse, indicator
+from .classes import ClassIndex
+
+# predict_proba is refused above this many bytes of dense output.
+DENSE_LIMIT = 1 << 30
+
+
+class AnswersMixin:
+    """Predictions, candidates, paths and diagnosis of a model that has learned."""
+
+    n_jobs: int | None
+    _spec: ModelSpec
+    _config: Any
+    _state: dict[str, Any]
+    _index: ClassIndex
+
+    def predict(self, X) -> np.ndarray:
+        """The best label of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        answers = self._answers(self._check_inputs(X), 1)
+        return self.classes_[answers.labels[:, 0]]
+
+    def predict_topk(self, X, k=5) -> tuple[np.ndarray, np.ndarray]:
+        """The k best labels of each row with their scores, best first.
+
+        Where fewer than k classes were scored, the most frequent labels of the ancestors fill the row with score
+        -inf.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Inputs.
+        k : int, default=5
+            How many; at most the number of classes.
+
+        Returns
+        -------
+        labels, scores : ndarrays of shape (n_samples, k)
+        """
+        X = self._check_inputs(X)
+        if not _is_count(k):
+            raise ValueError(f"k must be a whole number of at least 1, got {k!r}.")
+        if k > len(self._index):
+            raise ValueError(f"k={k} is more than the {len(self._index)} classes that the model knows.")
+        answers = self._answers(X, int(k))
+        return self.classes_[answers.labels], answers.scores
+
+    def predict_proba(self, X) -> np.ndarray:
+        """Probabilities over the classes that were scored; 0 for all others.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes), float32
+            Refused with a ValueError where it would take more than 1 GiB: use `predict_topk` there.
+        """
+        X = self._check_inputs(X)
+        n = X.shape[0]
+        if 4 * n * len(self._index) > DENSE_LIMIT:
+            raise ValueError(
+                f"predict_proba would make a dense array of {n} x {len(self._index)} probabilities "
+                f"({4 * n * len(self._index) / 2**30:.1f} GiB, the limit is {DENSE_LIMIT / 2**30:.0f} GiB): "
+                "use predict_topk(X, k), or fewer rows at a time."
+            )
+        out = np.zeros((n, len(self._index)), np.float32)
+        for first, last in self._scoring_blocks(n):
+            scored = self._score(X[first:last])
+            rows = np.repeat(np.arange(first, last), scored.sizes)
+            out[rows, scored.labels] = scored.chances
+        return out
+
+    def candidates(self, X) -> sp.csr_array:
+        """Which classes were scored for each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        csr_array of shape (n_samples, n_classes), bool
+        """
+        X = self._check_inputs(X)
+        parts = [self._score(X[first:last]) for first, last in self._scoring_blocks(X.shape[0])]
+        sizes = np.concatenate([part.sizes for part in parts])
+        labels = np.concatenate([part.labels for part in parts])
+        return indicator(sizes, labels, len(self._index))
+
+    def decision_path(self, X) -> sp.csr_array:
+        """Which nodes of the tree each row passed.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        csr_array of shape (n_samples, n_nodes), bool
+            Node 0 is the root. One-against-all has no nodes.
+        """
+        X = self._check_inputs(X)
+        nodes: list[np.ndarray] = []
+        for first, last in blocks(X.shape[0]):
+            nodes += self._spec.paths(self._config, self._state, as_batch(X[first:last]))
+        sizes = np.array([len(row) for row in nodes])
+        return indicator(sizes, np.concatenate(nodes), self._spec.n_nodes(self._state))
+
+    def diagnose(self, X, y) -> dict[str, float]:
+        """How good the answers are and what they cost, as means over rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,)
+            True labels; labels that the model never met count as wrong.
+
+        Returns
+        -------
+        dict of str to float
+            `accuracy`; `recall` (the true label was among the candidates); `depth`; `nodes_visited`;
+            `routers_scored`; `candidates_scored`; `work`, the last two added.
+        """
+        X = self._check_inputs(X)
+        y = column_or_1d(y)
+        if len(y) != X.shape[0]:
+            raise ValueError(f"X has {X.shape[0]} rows but y has {len(y)}.")
+        self._index.check_kind(y)
+        ids = {label: i for i, label in enumerate(self.classes_.tolist())}
+        truth = np.array([ids.get(label, -1) for label in y.tolist()], np.int32)
+        answers = self._answers(X, 1)
+        recalled = 0
+        for first, last in self._scoring_blocks(X.shape[0]):
+            scored = self._score(X[first:last])
+            recalled += int(np.sum(scored.labels == np.repeat(truth[first:last], scored.sizes)))
+        depth, nodes, routers, candidates = answers.work.mean(axis=0)
+        return {
+            "accuracy": float(np.mean(answers.labels[:, 0] == truth)),
+            "recall": recalled / len(y),
+            "depth": float(depth),
+            "nodes_visited": float(nodes),
+            "routers_scored": float(routers),
+            "candidates_scored": float(candidates),
+            "work": float(routers + candidates),
+        }
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """All labels: sorted after `fit`; `partial_fit` appends new ones and never moves old ones."""
+        if not hasattr(self, "_index"):
+            raise AttributeError(f"This {type(self).__name__} is not fitted yet and has no classes_.")
+        return self._index.array
+
+    @property
+    def n_bytes_(self) -> int:
+        """Bytes of the model as it is now."""
+        if not hasattr(self, "_state"):
+            raise AttributeError(f"This {type(self).__name__} is not fitted yet and has no n_bytes_.")
+        return n_bytes(self._state)
+
+    def _answers(self, X, k: int) -> Answers:
+        """Answers for all rows, block by block over `n_jobs` threads."""
+        n_classes = len(self._index)
+
+        def answer(block):
+            batch = as_batch(X[slice(*block)])
+            return self._spec.predict(self._config, self._state, batch, k, n_classes)
+
+        ranges = list(blocks(X.shape[0]))
+        n_threads = min(_n_threads(self.n_jobs), len(ranges))
+        if n_threads == 1:
+            parts = [answer(block) for block in ranges]
+        else:
+            with ThreadPoolExecutor(n_threads) as pool:
+                parts = list(pool.map(answer, ranges))
+        return parts[0] if len(parts) == 1 else Answers(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def _scoring_blocks(self, n: int):
+        """Row ranges whose candidates with their scores fit into some 50 MB."""
+        return blocks(n, max(1, (1 << 22) // self._spec.width(self._config, self._state)))
+
+    def _score(self, X) -> Scored:
+        return self._spec.score(self._config, self._state, as_batch(X))
+
+    def _check_inputs(self, X):
+        check_is_fitted(self, "_state")
+        with np.errstate(over="ignore", invalid="ignore"):
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, order="C", reset=False)
+        check_sparse(X)
+        return X
+
+
+def _n_threads(n_jobs: object) -> int:
+    """Threads meant by scikit-learn's `n_jobs`: None is 1, -1 all cores, -2 all but one."""
+    if n_jobs is None:
+        return 1
+    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or int(n_jobs) == 0:
+        raise ValueError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}.")
+    return int(n_jobs) if int(n_jobs) > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1

@@ -1,0 +1,77 @@
+"""Rows as the kernels want them, and matrices of what they said."""
+
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.multiclass import check_classification_targets
+
+from ..kernels.inputs import Batch, Csr, Dense
+
+# Sparse rows of at most so many features are spread out, a chunk at a time: whole lines beat single look-ups.
+NARROW = 256
+_BLOCK = 1 << 12  # rows answered by one call of a kernel
+
+
+def check_targets(y: np.ndarray) -> None:
+    """Refuse what is no label. That most labels of a batch come once is what this package is for: no warning."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%", UserWarning)
+        check_classification_targets(y)
+    if y.dtype.kind == "O" and len({isinstance(label, str) for label in y.tolist()}) > 1:
+        raise ValueError("y mixes text with other labels: convert all labels to one type, for example str.")
+
+
+def as_batch(X) -> Batch:
+    """Rows for a kernel; the few features of a narrow sparse matrix are faster side by side."""
+    if sp.issparse(X) and X.shape[1] <= NARROW:
+        X = X.toarray()
+    if not sp.issparse(X):
+        return Dense(np.ascontiguousarray(X, np.float32))
+    # np.asarray drops memmap; copies are made only where a type differs
+    return Csr(
+        np.asarray(X.indptr).astype(np.int64, copy=False),
+        np.asarray(X.indices).astype(np.int32, copy=False),
+        np.asarray(X.data).astype(np.float32, copy=False),
+    )
+
+
+def check_sparse(X) -> None:
+    """Refuse a sparse matrix whose arrays contradict its shape: a kernel would read where nothing is."""
+    if sp.issparse(X):
+        try:
+            X.check_format(full_check=True)
+        except ValueError as error:
+            raise ValueError(f"X is a broken sparse matrix: {error}.") from error
+
+
+def check_weights(sample_weight, n: int) -> np.ndarray:
+    """One weight of at least 0 for each of n rows."""
+    if sample_weight is None:
+        return np.ones(n)
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.ndim == 0:
+        weights = np.full(n, weights)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight has shape {weights.shape}, expected ({n},): one weight for each row of X.")
+    if not np.isfinite(weights).all():
+        raise ValueError("sample_weight contains NaN or infinity.")
+    if (weights < 0).any():
+        raise ValueError("Negative values in data passed to `sample_weight`.")
+    return weights
+
+
+def blocks(n: int, most: int = _BLOCK) -> Iterator[tuple[int, int]]:
+    """Row ranges that one call of a kernel answers."""
+    size = min(most, _BLOCK)
+    for first in range(0, n, size):
+        yield first, min(n, first + size)
+
+
+def indicator(sizes: np.ndarray, columns: np.ndarray, n_columns: int) -> sp.csr_array:
+    """A boolean matrix from the columns that are set, row after row."""
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    out = sp.csr_array((np.ones(len(columns), bool), columns, indptr), shape=(len(sizes), n_columns))
+    out.sort_indices()
+    return out

@@ -1,0 +1,47 @@
+"""Path features [RT §3.2]: what a predictor knows of the nodes that a row passed on its way to the candidates.
+
+Each (node, label) pair on the path has a row in the bank `path`: its bias alone, or a weight for every feature too.
+The root is on every path and tells nothing. DIFFERS [RT Alg. 1 l.9]: routers never see them, as in VW; STOP and
+CROSSED give the pairs weights too, as VW's best runs do.
+"""
+
+import numpy as np
+
+from . import banks
+from .jit import leaf
+from .labels import EMPTY, find
+from .trees import ROOT
+
+OFF, BIAS, STOP, CROSSED = 0, 1, 2, 3
+
+
+@leaf
+def path_score(tree, path, table, label, home, batch, i, options):
+    """What the path features add to the score of label at the node `home` [RT §3.2]."""
+    total = 0.0
+    node = home
+    while node > 0:
+        row = np.int64(table.path_row[find(table, node, label)])
+        if row >= 0:
+            total += path.bias[row] if options.path_features == BIAS else banks.score(path, row, batch, i)
+        node = np.int64(tree.parent[node]) if options.path_features != STOP else ROOT
+    return total
+
+
+@leaf
+def learn_path(tree, path, table, label, home, batch, i, gradient, step, scale, options):
+    """One step of the weights that (path node, label) pairs have of their own [RT §3.2]. Mutates: path, table."""
+    node = home
+    while node > 0:
+        at = find(table, node, label)
+        if table.key[at] != EMPTY:
+            row = np.int64(table.path_row[at])
+            if row < 0:
+                row = path.n_rows[0]
+                path.n_rows[0] += 1
+                table.path_row[at] = row
+            if options.path_features == BIAS:
+                banks.learn_bias(path, row, gradient, step)
+            else:
+                banks.learn(path, row, batch, i, gradient, step, scale)
+        node = np.int64(tree.parent[node]) if options.path_features != STOP else ROOT

@@ -1,0 +1,219 @@
+"""Bad input is a clear error that changes nothing; odd but good input just works."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+
+from manyclass import RecallTreeClassifier
+
+from .test_streams import bytes_of
+
+X_GOOD = np.arange(15.0).reshape(5, 3)
+Y_GOOD = np.array([0, 1, 2, 0, 1])
+
+
+def changed(row, column, value):
+    X = X_GOOD.copy()
+    X[row, column] = value
+    return X
+
+
+BAD_ROWS = {
+    "nan": (changed(2, 1, np.nan), Y_GOOD, None, "NaN"),
+    "infinity": (changed(2, 1, np.inf), Y_GOOD, None, "infinity"),
+    "beyond float32": (changed(0, 0, 1e39), Y_GOOD, None, "too large for dtype"),
+    "sparse nan": (sp.csr_array(changed(2, 1, np.nan)), Y_GOOD, None, "NaN"),
+    "wrong width": (X_GOOD[:, :2], Y_GOOD, None, "features"),
+    "no rows": (X_GOOD[:0], Y_GOOD[:0], None, "0 sample"),
+    "one dimension": (X_GOOD[0], Y_GOOD[:3], None, "2D array"),
+    "three dimensions": (np.ones((5, 3, 1)), Y_GOOD, None, "dim 3"),
+    "text in X": ([["a", "b", "c"]] * 5, Y_GOOD, None, "could not convert|string"),
+    "complex X": (X_GOOD + 1j, Y_GOOD, None, "Complex"),
+    "too few labels": (X_GOOD, Y_GOOD[:4], None, "inconsistent"),
+    "labels are not whole": (X_GOOD, Y_GOOD + 0.5, None, "continuous|Unknown label"),
+    "labels are nan": (X_GOOD, np.where(Y_GOOD > 1, np.nan, 1.0), None, "NaN"),
+    "two columns of labels": (X_GOOD, np.stack([Y_GOOD, Y_GOOD], axis=1), None, "1d|shape|multi"),
+    "no labels": (X_GOOD, None, None, "y|target"),
+    "negative weight": (X_GOOD, Y_GOOD, [1, 1, -1, 1, 1], "[Nn]egative"),
+    "nan weight": (X_GOOD, Y_GOOD, [1, 1, np.nan, 1, 1], "NaN"),
+    "too few weights": (X_GOOD, Y_GOOD, [1, 1], "sample_weight"),
+}
+
+
+def is_wrong_from_the_start(name):
+    return name != "wrong width"
+
+
+@pytest.mark.parametrize("name", BAD_ROWS)
+def test_bad_rows_change_nothing(kind, name):
+    X, y, weights, message = BAD_ROWS[name]
+    model = kind(random_state=0).partial_fit(X_GOOD, Y_GOOD)
+    before, width = bytes_of(model), model.n_features_in_
+    with pytest.raises(ValueError, match=message):
+        model.partial_fit(X, y, sample_weight=weights)
+    assert bytes_of(model) == before
+    assert model.n_features_in_ == width
+    if is_wrong_from_the_start(name):
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, y, sample_weight=weights)
+        assert bytes_of(model) == before
+        assert model.n_features_in_ == width
+        fresh = kind()
+        with pytest.raises(ValueError, match=message):
+            fresh.partial_fit(X, y, sample_weight=weights)
+        assert not hasattr(fresh, "classes_")
+        assert not hasattr(fresh, "n_features_in_")
+
+
+@pytest.mark.parametrize("name", ["nan", "infinity", "beyond float32", "wrong width", "one dimension", "text in X"])
+@pytest.mark.parametrize("method", ["predict", "predict_topk", "predict_proba", "candidates", "decision_path"])
+def test_bad_rows_get_no_answer(kind, name, method):
+    model = kind(random_state=0).partial_fit(X_GOOD, Y_GOOD)
+    X, _, _, message = BAD_ROWS[name]
+    with pytest.raises(ValueError, match=message):
+        getattr(model, method)(X)
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_topk", "predict_proba", "candidates", "decision_path"])
+def test_nothing_learned_no_answer(kind, method):
+    with pytest.raises(NotFittedError):
+        getattr(kind(), method)(X_GOOD)
+    with pytest.raises(NotFittedError):
+        kind().diagnose(X_GOOD, Y_GOOD)
+    with pytest.raises(AttributeError):
+        _ = kind().classes_
+
+
+def test_one_class_is_too_few_for_fit_only(kind):
+    with pytest.raises(ValueError, match="at least two classes"):
+        kind().fit(X_GOOD, np.zeros(5))
+    assert kind(random_state=0).partial_fit(X_GOOD, np.zeros(5)).predict(X_GOOD).tolist() == [0] * 5
+
+
+FAILING_FITS = {
+    "one class": ({}, lambda: (np.ones((5, 700)), np.zeros(5))),
+    "bad learner": ({"learner": "adam"}, lambda: (np.ones((4, 700)), np.arange(4))),
+    "nothing left to learn": (
+        {"early_stopping": True, "validation_fraction": 1.0},
+        lambda: (np.ones((4, 700)), np.arange(4)),
+    ),
+    "bad class weight": ({"class_weight": "even"}, lambda: (np.ones((4, 700)), np.arange(4))),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes is greater than 50%:UserWarning")
+@pytest.mark.parametrize("name", FAILING_FITS)
+def test_a_failed_fit_leaves_the_old_model_whole(kind, name):
+    """Above all its width: the kernels would read beyond the weights if the model thought itself wider."""
+    options, rows = FAILING_FITS[name]
+    model = kind(random_state=0).fit(X_GOOD, Y_GOOD)
+    before = bytes_of(model)
+    with pytest.raises(ValueError):
+        model.set_params(**options).fit(*rows())
+    assert model.n_features_in_ == 3
+    assert bytes_of(model) == before
+
+
+BAD_OPTIONS = [
+    ("n_epochs", 0), ("n_epochs", 2.5), ("n_epochs", True), ("n_epochs", "3"), ("shuffle", 1), ("shuffle", "yes"),
+    ("early_stopping", None), ("validation_fraction", -0.1), ("validation_fraction", "a"), ("patience", 0),
+    ("table_bits", 7), ("table_bits", 41), ("loss", "hinge"), ("loss", None), ("learner", "adam"), ("learner", None),
+]  # fmt: skip
+TREE_OPTIONS = [
+    ("n_candidates", 0), ("n_candidates", 1.5), ("max_depth", -1), ("max_depth", 61), ("bernstein", -1.0),
+    ("bernstein", "big"), ("bernstein", float("nan")), ("path_features", "on"), ("path_features", True), ("beam", 0),
+    ("beam", None), ("randomized", 2), ("router_learner", "adam"),
+]  # fmt: skip
+
+
+def refuses(model, name):
+    for method in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match=name):
+            method(X_GOOD, Y_GOOD)
+
+
+@pytest.mark.parametrize(("name", "value"), BAD_OPTIONS)
+def test_bad_options(kind, name, value):
+    refuses(kind(**{name: value}), name)
+
+
+@pytest.mark.parametrize(("name", "value"), TREE_OPTIONS)
+def test_bad_options_of_the_tree(name, value):
+    refuses(RecallTreeClassifier(**{name: value}), name)
+
+
+@pytest.mark.parametrize("weights", [{0: -1.0}, {0: float("nan")}, [1, 2, 3], "even"])
+def test_bad_class_weights(kind, weights):
+    with pytest.raises(ValueError, match="class_weight"):
+        kind(class_weight=weights).fit(X_GOOD, Y_GOOD)
+
+
+def test_malformed_sparse_rows_are_an_error(kind):
+    """scipy does not check indices: one beyond the width must not reach the kernels."""
+    X = sp.csr_array((np.ones(3, np.float32), np.array([0, 290, 2]), np.array([0, 1, 2, 3])), shape=(3, 300))
+    model = kind(random_state=0).partial_fit(X, [0, 1, 2])
+    X.indices[1] = 301
+    with pytest.raises(ValueError):
+        model.predict(X)
+    with pytest.raises(ValueError):
+        model.partial_fit(X, [0, 1, 2])
+
+
+# -- odd but good ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("factor", [1e-20, 1e20])
+@pytest.mark.parametrize("options", [{}, {"learner": "sgd"}, {"rank": 8}], ids=str)
+def test_any_unit_will_do(kind, blobs, factor, options):
+    if "rank" in options and kind is RecallTreeClassifier:
+        options = {"router_learner": "sgd", "learner": "sgd"}
+    X, y = blobs
+    X = X * factor
+    model = kind(random_state=0, n_epochs=5, **options).fit(X, y)
+    assert model.score(X, y) > 0.9
+
+
+def test_each_feature_may_have_a_unit_of_its_own(kind, blobs):
+    X, y = blobs
+    X = X * np.array([1e6, 1, 1, 1, 1e-6])
+    assert kind(random_state=0, n_epochs=5).fit(X, y).score(X, y) > 0.9
+
+
+def test_rows_of_zeros_and_constant_columns(kind):
+    X = np.zeros((40, 3))
+    X[::2, 1] = 1.0
+    model = kind(random_state=0).fit(X, np.arange(40) % 2)
+    assert model.score(X, np.arange(40) % 2) == 1.0
+    assert not np.isnan(model.predict_topk(np.zeros((3, 3)), 2)[1]).any()
+
+
+def test_read_only_and_mapped_inputs(kind, blobs, tmp_path):
+    X, y = blobs
+    single = X.astype(np.float32)
+    np.save(tmp_path / "rows.npy", single)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    expected = kind(random_state=0, n_epochs=1).fit(single, y)
+    model = kind(random_state=0, n_epochs=1).fit(mapped, y)
+    assert bytes_of(model) == bytes_of(expected)
+    np.testing.assert_array_equal(model.predict(mapped), expected.predict(single))
+
+
+def test_data_frames_bring_names(kind, blobs):
+    pandas = pytest.importorskip("pandas")
+    X, y = blobs
+    frame = pandas.DataFrame(X, columns=list("abcde"))
+    model = kind(random_state=0, n_epochs=1).fit(frame, pandas.Series(y))
+    assert model.feature_names_in_.tolist() == list("abcde")
+    np.testing.assert_array_equal(model.predict(frame), kind(random_state=0, n_epochs=1).fit(X, y).predict(X))
+    before = bytes_of(model)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame.rename(columns={"a": "z"}))
+    with pytest.raises(ValueError, match="feature names"):
+        model.partial_fit(frame[list("bacde")], y)
+    assert bytes_of(model) == before
+
+
+def test_lists_and_integers(kind):
+    model = kind(random_state=0).fit([[0, 1], [1, 0], [0, 2], [2, 0]], ["a", "b", "a", "b"])
+    assert model.predict([[0, 3]]).tolist() == ["a"]

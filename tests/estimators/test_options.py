@@ -1,0 +1,138 @@
+"""Weights, early stopping, progress and memory: the options that both estimators share."""
+
+import numpy as np
+import pytest
+
+from manyclass import SGD, OneAgainstAllClassifier, RecallTreeClassifier
+
+from .test_streams import bytes_of
+
+
+def test_class_weights_are_sample_weights(kind, many):
+    X, y = many
+    weights = np.where(y == 3, 2.5, np.where(y == 7, 0.0, 1.0))
+    by_class = kind(random_state=0, n_epochs=1, class_weight={3: 2.5, 7: 0.0}).fit(X, y)
+    by_row = kind(random_state=0, n_epochs=1).fit(X, y, sample_weight=weights)
+    assert bytes_of(by_class) == bytes_of(by_row)
+    streamed = kind(random_state=0, class_weight={3: 2.5, 7: 0.0}).partial_fit(X, y)
+    assert bytes_of(streamed) == bytes_of(kind(random_state=0).partial_fit(X, y, sample_weight=weights))
+
+
+def test_balanced_weights(kind, many):
+    X, y = many
+    counts = np.bincount(y)
+    balanced = kind(random_state=0, n_epochs=1, class_weight="balanced").fit(X, y)
+    weights = len(y) / (150 * counts[y])
+    assert bytes_of(balanced) == bytes_of(kind(random_state=0, n_epochs=1).fit(X, y, sample_weight=weights))
+
+
+def test_balanced_weights_need_all_labels(kind, many):
+    with pytest.raises(ValueError, match="works in fit only"):
+        kind(class_weight="balanced").partial_fit(*many)
+
+
+def test_a_heavy_class_wins_where_classes_overlap(kind):
+    X = np.ones((200, 2))
+    y = np.arange(200) % 2
+    for heavy in (0, 1):
+        model = kind(random_state=0, class_weight={heavy: 20.0}, n_epochs=3).fit(X, y)
+        assert model.predict(X[:1]).tolist() == [heavy]
+
+
+def test_history_tells_every_epoch(kind, blobs):
+    model = kind(random_state=0, n_epochs=3).fit(*blobs)
+    assert [record["epoch"] for record in model.history_] == [1, 2, 3]
+    errors = [record["progressive_error"] for record in model.history_]
+    assert errors[0] > errors[2]
+    assert all(0.0 <= error <= 1.0 for error in errors)
+    assert model.n_epochs_ == 3
+    assert "validation_accuracy" not in model.history_[0]
+
+
+def test_early_stopping_ends_when_nothing_improves(kind, blobs):
+    X, y = blobs
+    model = kind(random_state=0, n_epochs=40, early_stopping=True, patience=2, validation_fraction=0.2).fit(X, y)
+    accuracy = [record["validation_accuracy"] for record in model.history_]
+    assert len(accuracy) < 40
+    assert model.n_epochs_ == len(accuracy)
+    best = accuracy.index(max(accuracy))
+    assert len(accuracy) == best + 1 + 2
+    assert max(accuracy) > 0.9
+
+
+def test_held_out_rows_are_not_learned(kind, blobs):
+    X, y = blobs
+    model = kind(random_state=0, n_epochs=1, early_stopping=True, validation_fraction=0.25).fit(X, y)
+    assert model._state["seen"].n_rows[0] == 360
+
+
+def test_a_learning_rate_may_decay_to_nothing(kind, blobs):
+    X, y = blobs
+    model = kind(random_state=0, n_epochs=120, learner=SGD(decay=1e-3)).fit(X[:50], y[:50])
+    assert model.n_epochs_ == 120
+
+
+def test_small_first_values_do_no_harm(kind):
+    """A feature that starts with small noise and shows its true size later must not be learned for good as noise."""
+    rng = np.random.default_rng(0)
+    y = np.concatenate([np.arange(4), rng.integers(0, 4, 116)])
+    X = 4 * np.eye(4)[y] + 0.3 * rng.standard_normal((120, 4))
+    for order in (np.arange(120), np.argsort(y, kind="stable"), rng.permutation(120)):
+        model = kind(random_state=0, n_epochs=10, shuffle=False).fit(X[order], y[order])
+        assert model.score(X, y) > 0.97
+
+
+def test_progress_goes_to_standard_error_only(kind, blobs, capfd):
+    kind(random_state=0, n_epochs=2, verbose=1).fit(*blobs)
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert "epoch 2/2" in printed.err
+    assert "progressive error" in printed.err
+    kind(random_state=0, n_epochs=1).fit(*blobs)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_verbose_changes_no_byte(kind, blobs, capfd):
+    loud = kind(random_state=0, n_epochs=2, verbose=1).fit(*blobs)
+    assert bytes_of(loud) == bytes_of(kind(random_state=0, n_epochs=2).fit(*blobs))
+
+
+MODELS = [
+    RecallTreeClassifier(),
+    RecallTreeClassifier(beam=1),
+    RecallTreeClassifier(path_features="bias", beam=2),
+    RecallTreeClassifier(path_features="stop", beam=2),
+    RecallTreeClassifier(learner="sgd", router_learner="sgd"),
+    RecallTreeClassifier(table_bits=10),
+    OneAgainstAllClassifier(),
+    OneAgainstAllClassifier(rank=4),
+    OneAgainstAllClassifier(learner="sgd", table_bits=12),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_estimate_of_memory_is_near_the_truth(model, many):
+    X, y = many
+    model = model.set_params(random_state=0, n_epochs=3)
+    estimate = model.estimate_memory(X.shape[1], 150)
+    actual = model.fit(X, y).n_bytes_
+    # An upper bound where the recall bound ends the descent or few (node, class) pairs come to learn.
+    held_back = isinstance(model, RecallTreeClassifier) and (model.beam == 1 or model.path_features != "off")
+    assert 0.5 <= estimate / actual <= (6.0 if held_back else 2.0)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_estimate_of_memory_grows(model):
+    by_classes = [model.estimate_memory(100, n) for n in (2, 30, 500, 10_000, 10**6)]
+    assert by_classes == sorted(by_classes)
+    assert by_classes[0] > 0
+    by_features = [model.estimate_memory(n, 500) for n in (1, 10, 100, 1000)]
+    assert by_features == sorted(by_features)
+
+
+@pytest.mark.parametrize("n", [0, -3, 2.5, "7", None])
+def test_sizes_must_be_whole_numbers(kind, n):
+    with pytest.raises(ValueError, match="n_features must be a whole number"):
+        kind().estimate_memory(n, 5)
+    with pytest.raises(ValueError, match="n_classes must be a whole number"):
+        kind().estimate_memory(5, n)
