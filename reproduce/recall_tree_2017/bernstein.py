@@ -100,7 +100,7 @@ def main() -> None:
         places = [j + 0.27 * (i - 1) for j in range(len(heights))]
         drawn = axes.bar(places, heights, 0.25, color=COLOURS[bound], label=BOUNDS[bound])
         axes.bar_label(drawn, [f"{height:.1f}" if height else "" for height in heights], fontsize=8)
-    axes.axvline(0.5, color=GREY, linewidth=0.8, linestyle=":")
+    axes.axvline(0.5, color=GREY, linewidth=0.8, linestyle=":", ymax=0.88)
     axes.set_xticks(range(1 + len(names)), ["paper, LTCB", *names])
     axes.set_ylim(0, 115)
     axes.legend(frameon=False, ncols=3, fontsize=8)

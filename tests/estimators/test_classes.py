@@ -82,9 +82,9 @@ def test_text_and_numbers_do_not_mix(kind, rows, first, then):
     X, ids = rows
     model = kind(random_state=0).partial_fit(X, LABELS[first][ids])
     before = bytes_of(model)
-    with pytest.raises(ValueError, match="convert y"):
+    with pytest.raises(ValueError, match="convert them"):
         model.partial_fit(X, LABELS[then][ids])
-    with pytest.raises(ValueError, match="convert y"):
+    with pytest.raises(ValueError, match="convert them"):
         model.diagnose(X, LABELS[then][ids])
     assert bytes_of(model) == before
 

@@ -97,3 +97,6 @@ def test_negatives_leave_the_progressive_error_open(digits):
     X, y = digits
     with_all = OneAgainstAllClassifier(random_state=0, n_epochs=1).fit(X, y)
     assert 0.0 < with_all.history_[0]["progressive_error"] < 0.5
+    assert with_all.progressive_error_ == with_all.history_[0]["progressive_error"]
+    drawn = OneAgainstAllClassifier(random_state=0, n_epochs=1, n_negatives=3).fit(X, y)
+    assert np.isnan(drawn.history_[0]["progressive_error"])

@@ -220,19 +220,6 @@ def test_path_features_learn(digits, path_features, learner):
     assert (model._state["path"].n_rows[0] > 0) == (path_features != "off")
 
 
-def test_path_features_solve_what_no_weighting_of_classes_can():
-    """One class between two halves of another: no linear scorer, but a tree with a bias at each node [RT §3.2]."""
-    x = np.random.default_rng(0).uniform(-1, 1, 3000)
-    X, y = x[:, None], (np.abs(x) < 0.5).astype(int)
-    accuracy = {
-        path: RecallTreeClassifier(random_state=0, beam=1, bernstein=None, max_depth=4, path_features=path)
-        .fit(X, y)
-        .score(X, y)
-        for path in ("off", "crossed")
-    }
-    assert accuracy["crossed"] > accuracy["off"] + 0.1
-
-
 def test_lambda_holds_the_descent_back(many):
     X, y = many
     depths = [

@@ -155,3 +155,26 @@ def test_randomized_routing_is_seeded(many):
     assert bytes_of(first) == bytes_of(same)
     assert bytes_of(first)["tree.children"] != bytes_of(other)["tree.children"]
     assert bytes_of(first)["tree.children"] != bytes_of(plain)["tree.children"]
+
+
+def test_partial_fit_after_fit_goes_on_at_the_last_pace(digits):
+    """A full first step on rows that come later would undo what fit had settled."""
+    X, y = digits
+    model = RecallTreeClassifier(random_state=0, n_epochs=6, learner=SGD(rate=2.0, decay=0.3)).fit(X[:1000], y[:1000])
+    before = model._state["scorer"].weight.copy()
+    model.partial_fit(X[1000:1010], y[1000:1010])
+    gone_on = np.abs(model._state["scorer"].weight - before).max()
+    fresh = RecallTreeClassifier(random_state=0, learner=SGD(rate=2.0, decay=0.3)).partial_fit(X[1000:1010], y[1000:1010])
+    assert gone_on < 0.05 * np.abs(fresh._state["scorer"].weight).max()
+
+
+def test_the_progressive_error_of_a_stream_is_the_share_answered_wrongly_before_learning(digits):
+    X, y = digits
+    model, wrong = RecallTreeClassifier(random_state=0), 1  # the first row has no answer yet
+    model.partial_fit(X[:1], y[:1])
+    for i in range(1, 60):
+        wrong += int(model.predict(X[i : i + 1])[0] != y[i])
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+    assert model.progressive_error_ == pytest.approx(wrong / 60)
+    whole = RecallTreeClassifier(random_state=0).partial_fit(X[:60], y[:60])
+    assert whole.progressive_error_ == model.progressive_error_

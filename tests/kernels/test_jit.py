@@ -103,7 +103,7 @@ def test_a_stated_cache_is_left_alone(monkeypatch):
 def test_a_writable_package_keeps_its_cache(monkeypatch):
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     before = jit.numba.config.CACHE_DIR
-    monkeypatch.setattr(jit, "_writable", lambda folder: folder == Path(jit.__file__).parent / "__pycache__")
+    monkeypatch.setattr(jit, "_writable", lambda folder, mode=0: folder == Path(jit.__file__).parent / "__pycache__")
     monkeypatch.setattr(jit, "_private_folder", lambda: pytest.fail("not needed"))
     jit._choose_cache()
     assert jit.numba.config.CACHE_DIR == before
@@ -113,6 +113,6 @@ def test_a_home_comes_before_the_temporary_folder(monkeypatch, tmp_path):
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(jit.numba.config, "CACHE_DIR", "")
-    monkeypatch.setattr(jit, "_writable", lambda folder: folder.is_relative_to(tmp_path))
+    monkeypatch.setattr(jit, "_writable", lambda folder, mode=0: folder.is_relative_to(tmp_path))
     jit._choose_cache()
     assert Path(jit.numba.config.CACHE_DIR).is_relative_to(tmp_path)

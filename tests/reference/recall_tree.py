@@ -217,9 +217,11 @@ class RecallTree:
             if abs(gradient) < NEGLIGIBLE:
                 continue
             self.scorer(known).learn(x, gradient * weight, self.learner, self.scale)
-            for node in self.path_nodes(met[known]):
+            nodes = list(self.path_nodes(met[known]))
+            share = (self.learner[0], self.learner[1] / max(1, len(nodes)))  # together they step as far as one
+            for node in nodes:
                 own = self.own.setdefault((node.number, known), Linear(self.n_features))
-                own.learn(x, gradient * weight, self.learner, self.scale, only_bias=self.path_features == "bias")
+                own.learn(x, gradient * weight, share, self.scale, only_bias=self.path_features == "bias")
 
 
 def softmax(scores):

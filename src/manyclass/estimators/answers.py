@@ -180,6 +180,16 @@ class AnswersMixin:
         return self._index.array
 
     @property
+    def progressive_error_(self) -> float:
+        """Share of the rows that were answered wrongly just before they were learned.
+
+        Over the last epoch of `fit` and all of `partial_fit` since; NaN where nobody answered.
+        """
+        if not hasattr(self, "_state"):
+            raise AttributeError(f"This {type(self).__name__} is not fitted yet and has no progressive_error_.")
+        return wrong_share(self._state["seen"])
+
+    @property
     def n_bytes_(self) -> int:
         """Bytes of the model as it is now."""
         if not hasattr(self, "_state"):
@@ -195,17 +205,17 @@ class AnswersMixin:
             return self._spec.predict(self._config, self._state, batch, k, n_classes)
 
         ranges = list(blocks(X.shape[0]))
-        n_threads = min(_n_threads(self.n_jobs), len(ranges))
-        if n_threads == 1:
+        threads = min(n_threads(self.n_jobs), len(ranges))
+        if threads == 1:
             parts = [answer(block) for block in ranges]
         else:
-            with ThreadPoolExecutor(n_threads) as pool:
+            with ThreadPoolExecutor(threads) as pool:
                 parts = list(pool.map(answer, ranges))
         return parts[0] if len(parts) == 1 else Answers(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _scoring_blocks(self, n: int):
         """Row ranges whose candidates with their scores fit into some 50 MB."""
-        return blocks(n, max(1, (1 << 22) // self._spec.width(self._config, self._state)))
+        return blocks(n, max(1, (1 << 22) // max(1, self._spec.width(self._config, self._state))))
 
     def _score(self, X) -> Scored:
         return self._spec.score(self._config, self._state, as_batch(X))
@@ -214,11 +224,15 @@ class AnswersMixin:
         check_is_fitted(self, "_state")
         with np.errstate(over="ignore", invalid="ignore"):
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, order="C", reset=False)
-        check_sparse(X)
-        return X
+        return check_sparse(X)
 
 
-def _n_threads(n_jobs: object) -> int:
+def wrong_share(seen) -> float:
+    """Share of the mass that was answered wrongly before it was learned."""
+    return float(seen.wrong_mass[0] / seen.mass[0]) if seen.mass[0] > 0 else float("nan")
+
+
+def n_threads(n_jobs: object) -> int:
     """Threads meant by scikit-learn's `n_jobs`: None is 1, -1 all cores, -2 all but one."""
     if n_jobs is None:
         return 1

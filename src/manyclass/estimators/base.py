@@ -1,4 +1,4 @@
-"""What all estimators share: validation, epochs, labels, and the answers built on `predict_topk`."""
+"""What all estimators share in learning: options, checks, labels, epochs."""
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from .answers import AnswersMixin
-from .batches import as_batch, check_sparse, check_targets, check_weights
+from .answers import AnswersMixin, n_threads, wrong_share
+from .batches import HEAVIEST, as_batch, check_sparse, check_targets, check_values, check_weights
 from .checks import check_options
 from .classes import ClassIndex, in_order_of_appearance
 from .progress import progress_bar
@@ -110,8 +110,13 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
             )
         X, y, weights = self._check_rows(X, y, sample_weight, reset=first)
         new = in_order_of_appearance(y)
+        index = None if first else self._index
+        if index is not None:
+            index.check_kind(y)
         if classes is not None:
             known = in_order_of_appearance(column_or_1d(classes))
+            (index or ClassIndex(known)).check_kind(known)
+            (index or ClassIndex(known)).check_kind(y)
             new = np.concatenate([known, new])
         if first:
             rng = check_random_state(self.random_state)
@@ -120,12 +125,12 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
                 raise ValueError(f"y holds labels that are not in classes: {index.missing(new)[:5]}.")
             self._config, self._index, self._state, self.history_ = config, index, state, []
         else:
-            self._index.check_kind(new)
             self._index.add(new)
         labels = self._index.encode(y)
         if self.class_weight:
             weights = weights * self._class_weights(self._index.array, y)[labels]
-        self._learn(X, np.arange(len(y)), labels, weights, 0)
+        # After fit, go on at the pace it ended with: a full first step would undo what it settled.
+        self._learn(X, np.arange(len(y)), labels, weights, max(0, getattr(self, "n_epochs_", 0) - 1))
         return self
 
     def _start(self, X, classes: np.ndarray, rng) -> tuple:
@@ -149,8 +154,8 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
             for begin in range(0, len(order), _CHUNK):
                 part = order[begin : begin + _CHUNK]
                 self._learn(X, part, labels, weights, epoch)
-                show(len(part), _share(seen))
-        return {"epoch": epoch + 1, "progressive_error": _share(seen)}
+                show(len(part), wrong_share(seen))
+        return {"epoch": epoch + 1, "progressive_error": wrong_share(seen)}
 
     def _hold_out(self, n: int, rng) -> tuple[np.ndarray, np.ndarray]:
         """(rows to learn, rows to judge by): none of the latter without early stopping."""
@@ -194,17 +199,24 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
 
     def _check_options(self) -> None:
         check_options(self, {**COMMON_LIMITS, **self._limits})
+        n_threads(self.n_jobs)
         weights = self.class_weight
         if weights is None or (isinstance(weights, str) and weights == "balanced"):
             return
-        if not isinstance(weights, dict) or not all(isinstance(w, Real) and float(w) >= 0 for w in weights.values()):
+        if not isinstance(weights, dict) or not all(
+            isinstance(w, Real) and 0 <= float(w) <= HEAVIEST for w in weights.values()
+        ):
             raise ValueError(
-                f'class_weight must be None, "balanced" or a dict of label: weight of at least 0, got {weights!r}.'
+                f'class_weight must be None, "balanced" or a dict of label: weight from 0 to {HEAVIEST:g}, '
+                f"got {weights!r}."
             )
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:
-        """Whatever goes wrong, the model is as it was: nothing half-learned from bad rows, no new width."""
+        """Bad input, or a fit that ends early, leaves the model as it was: no new width, no new labels.
+
+        Only a partial_fit that is interrupted while it learns keeps the rows learned up to then.
+        """
         before = dict(self.__dict__)
         try:
             yield
@@ -217,7 +229,7 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
         """Inputs, labels and weights as the kernels want them, or a clear error."""
         with np.errstate(over="ignore", invalid="ignore"):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float32, order="C", reset=reset)
-        check_sparse(X)
+        X = check_values(check_sparse(X))
         check_targets(y)
         return X, y, check_weights(sample_weight, X.shape[0])
 
@@ -235,8 +247,3 @@ COMMON_LIMITS = {
     "patience": (Integral, 1, None),
     "table_bits": (Integral, 8, 40),
 }
-
-
-def _share(seen) -> float:
-    """Share of the mass that was answered wrongly before it was learned."""
-    return float(seen.wrong_mass[0] / seen.mass[0]) if seen.mass[0] > 0 else float("nan")

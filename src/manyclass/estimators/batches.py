@@ -11,6 +11,8 @@ from ..kernels.inputs import Batch, Csr, Dense
 
 # Sparse rows of at most so many features are spread out, a chunk at a time: whole lines beat single look-ups.
 NARROW = 256
+HEAVIEST = 1e9  # a heavier row would throw any learner
+SMALLEST = 1e-30
 _BLOCK = 1 << 12  # rows answered by one call of a kernel
 
 
@@ -37,13 +39,32 @@ def as_batch(X) -> Batch:
     )
 
 
-def check_sparse(X) -> None:
-    """Refuse a sparse matrix whose arrays contradict its shape: a kernel would read where nothing is."""
-    if sp.issparse(X):
-        try:
-            X.check_format(full_check=True)
-        except ValueError as error:
-            raise ValueError(f"X is a broken sparse matrix: {error}.") from error
+def check_sparse(X):
+    """Refuse a sparse matrix whose arrays contradict its shape: a kernel would read where nothing is.
+
+    Entries that stand twice are added up, as everywhere in scipy.
+    """
+    if not sp.issparse(X):
+        return X
+    if X.shape[1] > np.iinfo(np.int32).max:
+        raise ValueError(f"X has {X.shape[1]} features; at most 2**31 - 1 are possible: hash them into fewer.")
+    try:
+        X.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(f"X is a broken sparse matrix: {error}.") from error
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def check_values(X):
+    """Refuse inputs so small that float32 cannot tell them apart."""
+    values = X.data if sp.issparse(X) else X
+    largest = max(-float(values.min(initial=0.0)), float(values.max(initial=0.0)))
+    if 0.0 < largest < SMALLEST:
+        raise ValueError(f"The largest value of X is {largest:.3g}, too small for float32 arithmetic: scale X up.")
+    return X
 
 
 def check_weights(sample_weight, n: int) -> np.ndarray:
@@ -59,6 +80,8 @@ def check_weights(sample_weight, n: int) -> np.ndarray:
         raise ValueError("sample_weight contains NaN or infinity.")
     if (weights < 0).any():
         raise ValueError("Negative values in data passed to `sample_weight`.")
+    if (weights > HEAVIEST).any():
+        raise ValueError(f"sample_weight goes up to {weights.max():g}, more than {HEAVIEST:g}: scale it down.")
     return weights
 
 

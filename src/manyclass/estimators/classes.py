@@ -31,11 +31,12 @@ class ClassIndex:
 
     def check_kind(self, labels: np.ndarray) -> None:
         """Refuse text after numbers or numbers after text: nobody could look such labels up."""
-        text = {True: "text", False: "numbers"}
-        if _is_text(labels) != _is_text(self.array):
+        kind = {True: "text", False: "numbers"}
+        text = isinstance(self._labels[0], (str, bytes))
+        if _is_text(labels) != text:
             raise ValueError(
-                f"y holds {text[_is_text(labels)]} but earlier labels were {text[_is_text(self.array)]}: "
-                "convert y to the type of classes_."
+                f"Labels are {kind[_is_text(labels)]} but earlier ones were {kind[text]}: "
+                "convert them to the type of classes_."
             )
 
     def add(self, labels: np.ndarray) -> None:

@@ -13,8 +13,8 @@ class RecallTreeClassifier(ManyClassifier):
     """Recall Tree: a tree finds a few likely classes, one-against-some predictors choose among them.
 
     Training and prediction take time logarithmic in the number of classes, which need not be known beforehand.
-    After Daumé, Karampatziakis, Langford and Mineiro, "Logarithmic Time One-Against-Some" (2017). The paper's own
-    algorithm is `RecallTreeClassifier(beam=1, loss="logistic", path_features="bias")`.
+    After Daumé, Karampatziakis, Langford and Mineiro, "Logarithmic Time One-Against-Some" (2017). Nearest to
+    the paper is `RecallTreeClassifier(beam=1, loss="logistic", path_features="bias")`; docs/deviations.md has the rest.
 
     Parameters
     ----------
@@ -52,15 +52,15 @@ class RecallTreeClassifier(ManyClassifier):
     class_weight : dict, "balanced" or None
         Weight of each class; "balanced" in `fit` only.
     early_stopping : bool, default=False
-        Hold out a part of the rows in `fit` and stop when it is no longer answered better.
+        Hold out a part of the rows in `fit` and stop when it is no longer answered better; the last epoch is kept.
     validation_fraction : float, default=0.1
         The part held out.
     patience : int, default=2
         Epochs without improvement before stopping early.
     random_state : int, RandomState or None
         Seed: with the same int, the same bytes.
-    n_jobs : int, optional
-        Threads for prediction; training uses one.
+    n_jobs : int, default=1
+        Threads for prediction, -1 for all cores; training uses one.
     verbose : int, default=0
         1 shows progress on standard error.
 
@@ -117,7 +117,7 @@ class RecallTreeClassifier(ManyClassifier):
         validation_fraction=0.1,
         patience=2,
         random_state=None,
-        n_jobs=None,
+        n_jobs=1,
         verbose=0,
     ):
         self.n_candidates = n_candidates

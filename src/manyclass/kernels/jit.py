@@ -1,5 +1,6 @@
 """The compiler presets, and a disk cache that works without a home folder."""
 
+import hashlib
 import os
 import tempfile
 from pathlib import Path
@@ -28,15 +29,24 @@ def _private_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="manyclass-cache-"))
 
 
+def _digest() -> str:
+    """A name for the sources of all kernels."""
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+
+
 def _choose_cache() -> None:
-    """Leave Numba's own choice alone where it can write; otherwise point it at a private folder."""
+    """Keep compiled code beside the package, in the user's cache, or in a private folder: the first that works."""
     if os.environ.get("NUMBA_CACHE_DIR"):
         return
-    if _writable(Path(__file__).parent / "__pycache__", 0o777):
-        return
     home_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path(os.path.expanduser("~")) / ".cache")
-    folder = home_cache / "manyclass" / "numba"
-    numba.config.CACHE_DIR = str(folder if _writable(folder) else _private_folder())  # type: ignore[attr-defined]
+    folder = home_cache / "manyclass"
+    if _writable(Path(__file__).parent / "__pycache__", 0o777):
+        folder = Path(__file__).parent / "__pycache__"
+    elif not folder.is_absolute() or not _writable(folder):
+        folder = _private_folder()
+    # Numba looks only at the file of the function it caches, not at those it calls: a folder for each version of all.
+    numba.config.CACHE_DIR = str(folder / f"numba-{_digest()}")  # type: ignore[attr-defined]
 
 
 _choose_cache()

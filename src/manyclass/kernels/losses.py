@@ -5,6 +5,7 @@ import math
 from .jit import leaf, njit
 
 SOFTMAX, LOGISTIC = 0, 1
+LOSSES = {"softmax": SOFTMAX, "logistic": LOGISTIC}
 
 
 @leaf

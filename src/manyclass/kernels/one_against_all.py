@@ -85,7 +85,7 @@ def take_gradients(n, n_known, truth, drawn, weight, options, score, gradient):
 
 
 @leaf
-def count_row(seen, scale, batch, i, label, weight):
+def count_row(seen, scale, batch, i, label):
     """Take a row into the statistics; return its squared length. Mutates: seen, scale.
 
     Classes count from the moment a label as high was met: what comes later in a batch changes nothing.
@@ -121,12 +121,12 @@ def learn_batch(columns, scale, seen, batch, labels, weights, begin, options):
             continue
         if label >= n_most:
             return i
-        sq_norm = count_row(seen, scale, batch, i, label, weight)
+        sq_norm = count_row(seen, scale, batch, i, label)
         n_known = seen.n_labels[0]
         n, truth, drawn = choose(label, n_known, options, seen.n_rows[0], chosen)
         who = chosen if drawn else everyone
         score_classes(columns, batch, i, who, n, score)
-        if not drawn:
+        if options.n_negatives == 0:
             count_answer(seen, score, n, label, weight)
         take_gradients(n, n_known, truth, drawn, weight, options, score, gradient)
         step = pace(options.update, options.rate, scale, sq_norm)
@@ -151,14 +151,14 @@ def learn_low_rank_batch(
             continue
         if label >= n_most:
             return i
-        sq_norm = count_row(seen, scale, batch, i, label, weight)
+        sq_norm = count_row(seen, scale, batch, i, label)
         size = max(1e-37, math.sqrt(max(scale.sq_norm[0] / scale.n_rows[0], sq_norm)))
         n_known = seen.n_labels[0]
         n, truth, drawn = choose(label, n_known, options, seen.n_rows[0], chosen)
         who = chosen if drawn else everyone
         project(projection, projection_mask, batch, i, size, hidden.values)
         score_classes(columns, hidden, np.int64(0), who, n, score)
-        if not drawn:
+        if options.n_negatives == 0:
             count_answer(seen, score, n, label, weight)
         take_gradients(n, n_known, truth, drawn, weight, options, score, gradient)
         for r in range(options.rank):

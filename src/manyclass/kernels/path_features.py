@@ -11,6 +11,7 @@ from . import banks
 from .jit import leaf
 from .labels import EMPTY, find
 from .trees import ROOT
+from .updates import Pace
 
 OFF, BIAS, STOP, CROSSED = 0, 1, 2, 3
 
@@ -31,6 +32,9 @@ def path_score(tree, path, table, label, home, batch, i, options):
 @leaf
 def learn_path(tree, path, table, label, home, batch, i, gradient, step, scale, options):
     """One step of the weights that (path node, label) pairs have of their own [RT §3.2]. Mutates: path, table."""
+    # All nodes of a path together step as far as the predictor they advise.
+    n = 1.0 if options.path_features == STOP else max(1.0, tree.depth[home])
+    share = Pace(step.update, step.step / n, step.size, step.bias_step / n)
     node = home
     while node > 0:
         at = find(table, node, label)
@@ -41,7 +45,7 @@ def learn_path(tree, path, table, label, home, batch, i, gradient, step, scale, 
                 path.n_rows[0] += 1
                 table.path_row[at] = row
             if options.path_features == BIAS:
-                banks.learn_bias(path, row, gradient, step)
+                banks.learn_bias(path, row, gradient, share)
             else:
-                banks.learn(path, row, batch, i, gradient, step, scale)
+                banks.learn(path, row, batch, i, gradient, share, scale)
         node = np.int64(tree.parent[node]) if options.path_features != STOP else ROOT

@@ -9,14 +9,13 @@ import scipy.sparse as sp
 from ..kernels import columns as column_kernels
 from ..kernels import one_against_all as kernel
 from ..kernels.inputs import Batch, Dense
-from ..kernels.losses import LOGISTIC, SOFTMAX, probabilities_batch
+from ..kernels.losses import LOSSES, probabilities_batch
 from ..kernels.topk import best_columns
 from .groups import Columns, Projection, Scale, Seen, State
 from .learners import Learner, slowed
 from .spec import Answers, ModelSpec, Scored, register, rows_of
 from .state import make, resize
 
-LOSSES = {"softmax": SOFTMAX, "logistic": LOGISTIC}
 _FIRST_CLASSES = 16
 _BLOCK_SCORES = 1 << 23  # scores held at once: 32 MB
 
@@ -115,8 +114,9 @@ def _make_room(config: Config, state: State, label: int) -> None:
             grown["square_class"] = n_classes
         state["columns"] = resize(columns, **grown)
         return
-    state["columns"] = _make_columns(n_lines, mask, n_classes, columns.grad_sq.size > 1)
-    column_kernels.fold(columns, state["columns"])
+    folded = _make_columns(n_lines, mask, n_classes, columns.grad_sq.size > 1)
+    column_kernels.fold(columns, folded)
+    state["columns"] = folded
 
 
 def _scores(config: Config, state: State, batch: Batch, first: int, last: int) -> np.ndarray:
@@ -131,7 +131,7 @@ def _scores(config: Config, state: State, batch: Batch, first: int, last: int) -
     scale = state["scale"]
     wide = X.astype(np.float64)
     sq_norm = (wide * wide).sum(axis=1)
-    mean = scale.sq_norm[0] / scale.n_rows[0]
+    mean = scale.sq_norm[0] / max(1.0, scale.n_rows[0])
     size = np.maximum(1e-37, np.sqrt(np.maximum(mean, sq_norm)))
     hidden = np.asarray(X @ state["projection"].weight) / size[:, None].astype(np.float32)
     return hidden @ weight + columns.bias[:n_known]

@@ -10,12 +10,12 @@ from ..kernels import path_features as feature_kernels
 from ..kernels import recall_answers as answer_kernels
 from ..kernels import recall_tree as kernel
 from ..kernels.inputs import Batch
-from ..kernels.losses import LOGISTIC, SOFTMAX, probabilities_batch
+from ..kernels.losses import LOSSES, probabilities_batch
 from .banks import bank_bytes, grow_bank, make_bank
 from .groups import Candidates, Counts, LabelTable, Scale, Seen, State, Tree
 from .learners import Learner, slowed
 from .spec import Answers, ModelSpec, Scored, register, rows_of
-from .state import make, resize
+from .state import copy, make, resize
 
 PATH_FEATURES = {
     "off": feature_kernels.OFF,
@@ -23,7 +23,6 @@ PATH_FEATURES = {
     "stop": feature_kernels.STOP,
     "crossed": feature_kernels.CROSSED,
 }
-LOSSES = {"softmax": SOFTMAX, "logistic": LOGISTIC}
 
 DEEPEST = kernel.DEEPEST
 
@@ -103,29 +102,32 @@ def learn(config: Config, state: State, batch: Batch, labels, weights, epoch: in
 def _make_room(config: Config, state: State, label: int, options: kernel.Options) -> None:
     """Enlarge what the next example would not fit into. Each size only depends on the examples before it."""
     n_features, bits = len(state["scale"].inverse), config.table_bits
-    tree, scorer, table = state["tree"], state["scorer"], state["table"]
-    path, candidates = state["path"], state["candidates"]
+    new = dict(state)
+    tree, scorer, table, path = state["tree"], state["scorer"], state["table"], state["path"]
     if label >= len(scorer.bias):
-        state["scorer"] = grow_bank(scorer, 1 << label.bit_length(), n_features, bits)
-    if tree.n_nodes[0] + kernel.DEEPEST > len(tree.parent):
-        n_nodes = 2 * len(tree.parent)
+        new["scorer"] = grow_bank(scorer, 1 << label.bit_length(), n_features, bits)
+    if tree.n_nodes[0] + DEEPEST > len(tree.parent):
         for name in ("tree", "counts", "candidates"):
-            state[name] = resize(state[name], node=n_nodes)
-        state["router"] = grow_bank(state["router"], n_nodes, n_features, bits)
-    if 2 * (table.n_entries[0] + kernel.DEEPEST) > len(table.key):
-        state["table"] = make(LabelTable, entry=2 * len(table.key))
-        label_kernels.rehash(table, state["table"])
-    wanted = kernel.candidates_wanted(state["seen"].n_labels[0] + 1, options)
-    if wanted > candidates.label.shape[1]:
-        state["candidates"] = resize(state["candidates"], slot=wanted)
-        label_kernels.refill(state["candidates"], state["table"])
+            new[name] = resize(state[name], node=2 * len(tree.parent))
+        new["router"] = grow_bank(state["router"], 2 * len(tree.parent), n_features, bits)
+    if 2 * (table.n_entries[0] + DEEPEST) > len(table.key):
+        new["table"] = make(LabelTable, entry=2 * len(table.key))
+        label_kernels.rehash(table, new["table"])
+    n_labels = state["seen"].n_labels[0] + 1
+    wanted = kernel.candidates_wanted(n_labels, options)
+    if wanted > new["candidates"].label.shape[1]:
+        # `candidates` and `counts` are copied before they change: an interruption must leave the state whole
+        new["candidates"] = copy(resize(new["candidates"], slot=wanted))
+        new["counts"] = copy(new["counts"])
+        label_kernels.refill(new["candidates"], new["table"])
         if config.bernstein is not None:
-            kernel.refresh_bounds(state["counts"], state["candidates"], options)
+            kernel.refresh_bounds(new["counts"], new["candidates"], options)
     if config.path_features != "off":
-        wanted = kernel.path_rows_wanted(state["seen"].n_labels[0] + 1, state["candidates"], options)
-        rows = max(int(path.n_rows[0] + wanted), 2 * len(path.bias))
-        if path.n_rows[0] + wanted > len(path.bias):
-            state["path"] = grow_bank(path, rows, _path_width(config, n_features), bits)
+        rows = int(path.n_rows[0] + kernel.path_rows_wanted(n_labels, new["candidates"], options))
+        if rows > len(path.bias):
+            width = _path_width(config, n_features)
+            new["path"] = grow_bank(path, max(rows, 2 * len(path.bias)), width, bits)
+    state.update(new)  # all at once: arrays that disagree in size would be written past
 
 
 def _groups(config: Config, state: State, names: tuple[str, ...]) -> list:

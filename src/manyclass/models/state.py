@@ -33,6 +33,11 @@ def resize(group: Any, **sizes: int) -> Any:
     return type(group)(*out)
 
 
+def copy(group: Any) -> Any:
+    """The same group with arrays of its own."""
+    return type(group)(*(array.copy() for array in group))
+
+
 def flatten(state: State) -> dict[str, np.ndarray]:
     """`{"tree.children": array, ...}`: the names a file uses."""
     return {f"{name}.{field}": array for name, group in state.items() for field, array in group._asdict().items()}
