@@ -164,7 +164,8 @@ def test_partial_fit_after_fit_goes_on_at_the_last_pace(digits):
     before = model._state["scorer"].weight.copy()
     model.partial_fit(X[1000:1010], y[1000:1010])
     gone_on = np.abs(model._state["scorer"].weight - before).max()
-    fresh = RecallTreeClassifier(random_state=0, learner=SGD(rate=2.0, decay=0.3)).partial_fit(X[1000:1010], y[1000:1010])
+    fresh = RecallTreeClassifier(random_state=0, learner=SGD(rate=2.0, decay=0.3))
+    fresh.partial_fit(X[1000:1010], y[1000:1010])
     assert gone_on < 0.05 * np.abs(fresh._state["scorer"].weight).max()
 
 

@@ -16,7 +16,7 @@ class Learner:
     rate : float
         Size of a step.
     decay : float
-        Factor on the rate after each epoch of `fit`. `partial_fit` knows no epochs and never decays.
+        Factor on the rate after each epoch of `fit`. `partial_fit` goes on at the pace where `fit` ended, if any.
     """
 
     rate: float = 1.0
