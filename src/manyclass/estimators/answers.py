@@ -42,7 +42,7 @@ class AnswersMixin:
         answers = self._answers(self._check_inputs(X), 1)
         return self.classes_[answers.labels[:, 0]]
 
-    def predict_topk(self, X, k=5) -> tuple[np.ndarray, np.ndarray]:
+    def predict_topk(self, X, k=None) -> tuple[np.ndarray, np.ndarray]:
         """The k best labels of each row with their scores, best first.
 
         Where fewer than k classes were scored, the most frequent labels of the ancestors fill the row with score
@@ -52,14 +52,16 @@ class AnswersMixin:
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Inputs.
-        k : int, default=5
-            How many; at most the number of classes.
+        k : int, optional
+            How many; at most the number of classes. Default: 5, or all of fewer classes.
 
         Returns
         -------
         labels, scores : ndarrays of shape (n_samples, k)
+            Scores are the predictors' own (log-odds up to a constant of the row with softmax): larger is better.
         """
         X = self._check_inputs(X)
+        k = min(5, len(self._index)) if k is None else k
         if not _is_count(k):
             raise ValueError(f"k must be a whole number of at least 1, got {k!r}.")
         if k > len(self._index):

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from .answers import AnswersMixin, n_threads, wrong_share
-from .batches import HEAVIEST, as_batch, check_sparse, check_targets, check_values, check_weights
+from .batches import HEAVIEST, as_batch, check_missing, check_sparse, check_targets, check_values, check_weights
 from .checks import check_options
 from .classes import ClassIndex, in_order_of_appearance
 from .progress import progress_bar
@@ -58,9 +58,15 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
         if len(classes) < 2:
             raise ValueError(f"{type(self).__name__} needs at least two classes, y has 1 class: {classes[0]}.")
         rng = check_random_state(self.random_state)
-        index, config, state = self._start(X, classes, rng)
+        index, config, state = self._start(X, classes, len(classes), rng)
         labels = index.encode(y)
         weights = weights * self._class_weights(classes, y)[labels]
+        if isinstance(self.class_weight, dict):
+            strangers = [label for label in self.class_weight if label not in set(classes.tolist())]
+            if strangers:
+                raise ValueError(f"class_weight names labels that are not in y: {strangers[:5]}.")
+        if not weights.any():
+            raise ValueError("All weights are 0: there is no row to learn from.")
         learned, held_out = self._hold_out(len(y), rng)
         self._config, self._index, self._state = config, index, state
         self.history_: list[dict] = []
@@ -89,7 +95,7 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
         y : array-like of shape (n_samples,)
             Labels. Those not met before are appended to `classes_`.
         classes : array-like, optional
-            Labels to know beforehand; on later calls, labels to add.
+            Labels to know beforehand (sorted into `classes_`); on later calls, labels to add at its end.
         sample_weight : array-like of shape (n_samples,), optional
             How much each row counts.
 
@@ -113,14 +119,19 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
         index = None if first else self._index
         if index is not None:
             index.check_kind(y)
+            y = index.as_known(y)
+            new = in_order_of_appearance(y)
         if classes is not None:
-            known = in_order_of_appearance(column_or_1d(classes))
+            known = column_or_1d(classes)
+            known = np.unique(known) if first else in_order_of_appearance(known)
             (index or ClassIndex(known)).check_kind(known)
             (index or ClassIndex(known)).check_kind(y)
             new = np.concatenate([known, new])
         if first:
             rng = check_random_state(self.random_state)
-            index, config, state = self._start(X, new if classes is None else known, rng)
+            # Rows as they come may not tell how many classes there will be: a cut elsewhere must change nothing.
+            n_classes = 0 if classes is None else len(known)
+            index, config, state = self._start(X, new if classes is None else known, n_classes, rng)
             if index.missing(new):
                 raise ValueError(f"y holds labels that are not in classes: {index.missing(new)[:5]}.")
             self._config, self._index, self._state, self.history_ = config, index, state, []
@@ -133,11 +144,11 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
         self._learn(X, np.arange(len(y)), labels, weights, max(0, getattr(self, "n_epochs_", 0) - 1))
         return self
 
-    def _start(self, X, classes: np.ndarray, rng) -> tuple:
+    def _start(self, X, classes: np.ndarray, n_classes: int, rng) -> tuple:
         """Labels, config and state of a model that has seen nothing."""
         seed = int(rng.randint(np.iinfo(np.int32).max))
         config = self._make_config(X.shape[1], sp.issparse(X), seed)
-        return ClassIndex(classes), config, self._spec.init(config, X.shape[1])
+        return ClassIndex(classes), config, self._spec.init(config, X.shape[1], n_classes)
 
     def _learn(self, X, order, labels, weights, epoch: int) -> None:
         """Learn the rows in `order`, a bounded chunk at a time."""
@@ -161,6 +172,8 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
         """(rows to learn, rows to judge by): none of the latter without early stopping."""
         if not self.early_stopping:
             return np.arange(n), np.empty(0, int)
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(f"validation_fraction must lie between 0 and 1, got {self.validation_fraction!r}.")
         n_held = max(1, int(n * self.validation_fraction))
         if n_held >= n:
             raise ValueError(f"early_stopping: validation_fraction leaves no row of {n} to learn from.")
@@ -227,6 +240,7 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
 
     def _check_rows(self, X, y, sample_weight, reset: bool):
         """Inputs, labels and weights as the kernels want them, or a clear error."""
+        check_missing(y)
         with np.errstate(over="ignore", invalid="ignore"):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float32, order="C", reset=reset)
         X = check_values(check_sparse(X))

@@ -16,6 +16,16 @@ SMALLEST = 1e-30
 _BLOCK = 1 << 12  # rows answered by one call of a kernel
 
 
+def check_missing(y) -> None:
+    """Refuse labels that are not there, before anybody tries to sort them."""
+    labels = np.asarray(y)
+    if labels.dtype.kind == "O" and labels.ndim == 1:
+        for i, label in enumerate(labels.tolist()):
+            missing = label is None or type(label).__name__ in ("NAType", "NaTType")
+            if missing or (isinstance(label, float) and label != label):
+                raise ValueError(f"Input y contains NaN or None: row {i} has no label.")
+
+
 def check_targets(y: np.ndarray) -> None:
     """Refuse what is no label. That most labels of a batch come once is what this package is for: no warning."""
     with warnings.catch_warnings():

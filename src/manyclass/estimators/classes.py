@@ -39,6 +39,12 @@ class ClassIndex:
                 "convert them to the type of classes_."
             )
 
+    def as_known(self, labels: np.ndarray) -> np.ndarray:
+        """Whole numbers stored as floats become ints again where the known labels are ints."""
+        if labels.dtype.kind == "f" and type(self._labels[0]) is int and np.all(labels == np.floor(labels)):
+            return labels.astype(np.int64)
+        return labels
+
     def add(self, labels: np.ndarray) -> None:
         """Append those labels that are new, in the order given."""
         for label in labels.tolist():

@@ -48,6 +48,12 @@ class OneAgainstAllClassifier(ManyClassifier):
     history_ : list of dict
         For each epoch of `fit`: `progressive_error` (NaN with `n_negatives`, where nobody scores all classes), and
         `validation_accuracy` with early stopping.
+    progressive_error_ : float
+        The same share over the last epoch of `fit` and all of `partial_fit` since.
+    n_epochs_ : int
+        Epochs that `fit` took.
+    n_bytes_ : int
+        Bytes of the model.
     n_features_in_ : int
         Number of features.
 

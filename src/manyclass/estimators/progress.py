@@ -16,7 +16,7 @@ def progress_bar(verbose: int | bool, title: str, n_rows: int) -> Iterator[Calla
     columns = (
         TextColumn(title),
         BarColumn(),
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f} rows, {task.fields[rate]}, {task.fields[error]}"),
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f} rows{task.fields[rate]}{task.fields[error]}"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
@@ -25,7 +25,7 @@ def progress_bar(verbose: int | bool, title: str, n_rows: int) -> Iterator[Calla
         def show(done: int, error: float) -> None:
             bar.advance(task, done)
             speed = bar.tasks[0].speed or bar.tasks[0].finished_speed
-            wrong = "" if error != error else f"progressive error {100 * error:.1f} %"
-            bar.update(task, rate=f"{speed:,.0f} rows/s" if speed else "", error=wrong)
+            wrong = "" if error != error else f", progressive error {100 * error:.1f} %"
+            bar.update(task, rate=f", {speed:,.0f} rows/s" if speed else "", error=wrong)
 
         yield show

@@ -71,6 +71,12 @@ class RecallTreeClassifier(ManyClassifier):
     history_ : list of dict
         For each epoch of `fit`: `progressive_error`, the share answered wrongly just before being learned, and
         `validation_accuracy` with early stopping.
+    progressive_error_ : float
+        The same share over the last epoch of `fit` and all of `partial_fit` since.
+    n_epochs_ : int
+        Epochs that `fit` took.
+    n_bytes_ : int
+        Bytes of the model.
     n_features_in_ : int
         Number of features.
 
@@ -89,7 +95,7 @@ class RecallTreeClassifier(ManyClassifier):
 
     _spec = model.SPEC
     _limits = {
-        "n_candidates": (Integral, 1, None),
+        "n_candidates": (Integral, 1, 10_000),
         "max_depth": (Integral, 0, model.DEEPEST),
         "path_features": tuple(model.PATH_FEATURES),
         "beam": (Integral, 1, 1024),

@@ -60,19 +60,20 @@ def _make_columns(n_lines: int, mask: int, n_classes: int, adaptive: bool) -> Co
     return columns
 
 
-def init(config: Config, n_features: int) -> State:
-    """No classes yet; the low-rank form starts from a random map."""
+def init(config: Config, n_features: int, n_classes: int = 0) -> State:
+    """Room for the classes known beforehand; the low-rank form starts from a random map."""
+    n_classes = max(_FIRST_CLASSES, n_classes)
     adaptive = config.learner.adaptive or bool(config.rank)
     rank = config.rank or 1
-    n_lines, mask = _lines(n_features, rank if config.rank else _FIRST_CLASSES, config.table_bits)
+    n_lines, mask = _lines(n_features, rank if config.rank else n_classes, config.table_bits)
     projection_lines = n_lines if config.rank else 1
     projection: Projection = make(Projection, bucket=projection_lines, square_bucket=projection_lines, rank=rank)
     if config.rank:
-        columns = _make_columns(rank, 0, _FIRST_CLASSES, adaptive)
+        columns = _make_columns(rank, 0, n_classes, adaptive)
         start = np.random.default_rng(config.seed).standard_normal(projection.weight.shape)
         projection.weight[:] = start / math.sqrt(rank)
     else:
-        columns = _make_columns(n_lines, mask, _FIRST_CLASSES, adaptive)
+        columns = _make_columns(n_lines, mask, n_classes, adaptive)
     return {
         "columns": columns,
         "projection": projection,
@@ -193,6 +194,7 @@ def paths(config: Config, state: State, batch: Batch) -> list[np.ndarray]:
 
 def memory(config: Config, n_features: int, n_classes: int) -> int:
     """Bytes of a trained model, from sizes alone."""
+    n_classes = max(_FIRST_CLASSES, n_classes)
     adaptive = 2 if config.learner.adaptive or config.rank else 1
     if config.rank:
         lines, _ = _lines(n_features, config.rank, config.table_bits)

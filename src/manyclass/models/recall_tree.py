@@ -69,14 +69,14 @@ def _path_width(config: Config, n_features: int) -> int:
     return n_features if config.path_features in ("stop", "crossed") else 1
 
 
-def init(config: Config, n_features: int) -> State:
-    """A tree that is only a root."""
+def init(config: Config, n_features: int, n_classes: int = 0) -> State:
+    """A tree that is only a root, with room for the classes known beforehand."""
     adaptive = config.learner.adaptive
     n_slots = kernel.candidates_wanted(1, _options(config))
     return {
         "tree": make(Tree, node=_FIRST_NODES, side=2),
         "router": make_bank(_FIRST_NODES, n_features, config.table_bits, config.router_learner.adaptive),
-        "scorer": make_bank(_FIRST_CLASSES, n_features, config.table_bits, adaptive),
+        "scorer": make_bank(max(_FIRST_CLASSES, n_classes), n_features, config.table_bits, adaptive),
         "path": make_bank(2, _path_width(config, n_features), config.table_bits, adaptive),
         "counts": make(Counts, node=_FIRST_NODES),
         "candidates": make(Candidates, node=_FIRST_NODES, slot=n_slots),
@@ -180,7 +180,7 @@ def memory(config: Config, n_features: int, n_classes: int) -> int:
     n_entries = 2 * _power(4 * depth * n_classes)
     adaptive, bits = config.learner.adaptive, config.table_bits
     total = bank_bytes(n_nodes, n_features, bits, config.router_learner.adaptive)
-    total += bank_bytes(max(_FIRST_CLASSES, _power(n_classes)), n_features, bits, adaptive)
+    total += bank_bytes(max(_FIRST_CLASSES, n_classes), n_features, bits, adaptive)
     if config.path_features != "off":
         nodes_each = 1 if config.path_features == "stop" else depth
         total += bank_bytes(2 * n_slots * n_classes * nodes_each, _path_width(config, n_features), bits, adaptive)

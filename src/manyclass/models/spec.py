@@ -31,7 +31,7 @@ class ModelSpec:
     """One algorithm. `config` is a frozen dataclass of plain values and learners; `state` a dict of groups."""
 
     name: str
-    init: Callable[[Any, int], State]  # (config, n_features)
+    init: Callable[[Any, int, int], State]  # (config, n_features, classes known beforehand or 0)
     learn: Callable[..., None]  # (config, state, batch, labels, weights, epoch)
     predict: Callable[..., Answers]  # (config, state, batch, k, n_classes)
     score: Callable[..., Scored]  # (config, state, batch)
