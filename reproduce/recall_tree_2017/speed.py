@@ -66,6 +66,9 @@ def main() -> None:
         X_train, y_train, X_test, y_test = X_train[::10], y_train[::10], X_test[::4], y_test[::4]
         args.passes, args.repeats = 2, 3
     names = {
+        f"Recall Tree, one path, 20 candidates, {args.passes} epochs": {
+            "beam": 1, "n_candidates": 20, "n_epochs": args.passes,
+        },
         f"Recall Tree, one path (beam=1), {args.passes} epochs": {"beam": 1, "n_epochs": args.passes},
         "Recall Tree, defaults": {},
     }

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from ..models.spec import Answers, ModelSpec, Scored
 from ..models.state import n_bytes
-from .batches import as_batch, blocks, check_sparse, indicator
+from .batches import as_batch, blocks, check_sparse, indicator, rows_between
 from .classes import ClassIndex
 
 # predict_proba is refused above this many bytes of dense output.
@@ -92,7 +92,7 @@ class AnswersMixin:
             )
         out = np.zeros((n, len(self._index)), np.float32)
         for first, last in self._scoring_blocks(n):
-            scored = self._score(X[first:last])
+            scored = self._score(rows_between(X, first, last))
             rows = np.repeat(np.arange(first, last), scored.sizes)
             out[rows, scored.labels] = scored.chances
         return out
@@ -110,7 +110,7 @@ class AnswersMixin:
         csr_array of shape (n_samples, n_classes), bool
         """
         X = self._check_inputs(X)
-        parts = [self._score(X[first:last]) for first, last in self._scoring_blocks(X.shape[0])]
+        parts = [self._score(rows_between(X, first, last)) for first, last in self._scoring_blocks(X.shape[0])]
         sizes = np.concatenate([part.sizes for part in parts])
         labels = np.concatenate([part.labels for part in parts])
         return indicator(sizes, labels, len(self._index))
@@ -131,7 +131,7 @@ class AnswersMixin:
         X = self._check_inputs(X)
         nodes: list[np.ndarray] = []
         for first, last in blocks(X.shape[0]):
-            nodes += self._spec.paths(self._config, self._state, as_batch(X[first:last]))
+            nodes += self._spec.paths(self._config, self._state, as_batch(rows_between(X, first, last)))
         sizes = np.array([len(row) for row in nodes])
         return indicator(sizes, np.concatenate(nodes), self._spec.n_nodes(self._state))
 
@@ -161,7 +161,7 @@ class AnswersMixin:
         answers = self._answers(X, 1)
         recalled = 0
         for first, last in self._scoring_blocks(X.shape[0]):
-            scored = self._score(X[first:last])
+            scored = self._score(rows_between(X, first, last))
             recalled += int(np.sum(scored.labels == np.repeat(truth[first:last], scored.sizes)))
         depth, nodes, routers, candidates = answers.work.mean(axis=0)
         return {
@@ -203,7 +203,7 @@ class AnswersMixin:
         n_classes = len(self._index)
 
         def answer(block):
-            batch = as_batch(X[slice(*block)])
+            batch = as_batch(rows_between(X, *block))
             return self._spec.predict(self._config, self._state, batch, k, n_classes)
 
         ranges = list(blocks(X.shape[0]))

@@ -102,6 +102,15 @@ def blocks(n: int, most: int = _BLOCK) -> Iterator[tuple[int, int]]:
         yield first, min(n, first + size)
 
 
+def rows_between(X, first: int, last: int):
+    """Rows first..last-1; sparse ones share the arrays of X, which scipy would copy."""
+    if not sp.issparse(X):
+        return X[first:last]
+    start, stop = X.indptr[first], X.indptr[last]
+    arrays = X.data[start:stop], X.indices[start:stop], X.indptr[first : last + 1] - start
+    return sp.csr_array(arrays, shape=(last - first, X.shape[1]))
+
+
 def indicator(sizes: np.ndarray, columns: np.ndarray, n_columns: int) -> sp.csr_array:
     """A boolean matrix from the columns that are set, row after row."""
     indptr = np.concatenate([[0], np.cumsum(sizes)])

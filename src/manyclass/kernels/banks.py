@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from .inputs import feature, span, value
-from .jit import leaf, njit
+from .jit import inlined_leaf, leaf, njit
 from .updates import ADAGRAD, SGD
 
 # An AdaGrad accumulator starts here, not at zero: a first, tiny gradient then makes a tiny step, not a full one.
@@ -39,7 +39,7 @@ def score(bank, row, batch, i):
     return np.float64(total + bank.bias[row])
 
 
-@leaf
+@inlined_leaf
 def score_rows(bank, rows, first, last, batch, i, out):
     """Scores of row i of the batch by predictors rows[first:last]. Mutates: out. Cost: O(non-zeros) each.
 

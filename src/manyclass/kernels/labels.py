@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from .jit import leaf
+from .jit import inlined_leaf, leaf
 from .sets import add_label
 
 EMPTY = -1
@@ -102,7 +102,7 @@ def refill(candidates, table):
             place(candidates, np.int64(key >> 32), np.int64(key & 0xFFFFFFFF), table.mass[at])
 
 
-@leaf
+@inlined_leaf
 def take_candidates(candidates, node, scratch):
     """Start the candidates with the list of one node, which holds each label once. Mutates: scratch."""
     n = np.int64(candidates.size[node])
@@ -112,7 +112,7 @@ def take_candidates(candidates, node, scratch):
     return n
 
 
-@leaf
+@inlined_leaf
 def join_candidates(candidates, node, stamp, n, scratch):
     """Append the labels of a node's list that are not there yet; return the new number. Mutates: scratch."""
     for s in range(candidates.size[node]):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .jit import leaf, njit
+from .jit import inlined_leaf, leaf, njit
 from .labels import remember
 from .recall_tree import follow_paths, make_scratch, visit
 from .sets import add_label
@@ -32,7 +32,7 @@ def fill_up(tree, candidates, node, n_classes, stamp, size, labels, scores, know
         label += 1
 
 
-@leaf
+@inlined_leaf
 def answer(tree, candidates, n_classes, n, stamp, labels, scores, scratch):
     """The best of n candidates, filled up where they are too few. Mutates: labels, scores, scratch."""
     size = np.int64(0)
@@ -42,7 +42,7 @@ def answer(tree, candidates, n_classes, n, stamp, labels, scores, scratch):
         fill_up(tree, candidates, scratch.node[0], n_classes, stamp, size, labels, scores, scratch.known)
 
 
-@leaf
+@inlined_leaf
 def count_leaves(tree, n_paths, scratch):
     """How many paths ended at a leaf, whose router was not scored."""
     n = 0

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import banks
-from .jit import leaf, njit
+from .jit import inlined_leaf, leaf, njit
 from .labels import add_mass, join_candidates, mass_of, n_log_n, place, remember, take_candidates
 from .losses import gradients, log_sigmoid, sigmoid
 from .path_features import STOP, learn_path, path_score
@@ -123,7 +123,7 @@ def stops(counts, node, child, options):
     return options.bernstein >= 0.0 and counts.bound[node] > counts.bound[child]
 
 
-@leaf
+@inlined_leaf
 def entropy_rise(counts, table, node, label, weight):
     """By how much (mass x entropy) of a node rises if label joins it. Cost: O(1) expected.
 
@@ -136,7 +136,7 @@ def entropy_rise(counts, table, node, label, weight):
     return n_log_n(n + weight) - n_log_n(n) - n_log_n(c + weight) + n_log_n(c)
 
 
-@leaf
+@inlined_leaf
 def update_router(tree, router, counts, table, node, batch, i, label, weight, step, scale, options):
     """Teach a node's router the side where label raises the entropy less [RT Alg. 3]; return its score.
 
@@ -157,7 +157,7 @@ def update_router(tree, router, counts, table, node, batch, i, label, weight, st
     return route
 
 
-@leaf
+@inlined_leaf
 def update_candidates(counts, candidates, table, node, label, weight, options):
     """Count label at node and keep the node's heaviest labels [RT Alg. 2]. Mutates: all three groups."""
     at = add_mass(table, node, label, weight)
@@ -174,7 +174,7 @@ def refresh_bounds(counts, candidates, options):
         counts.bound[node] = recall_bound(candidates.covered[node], counts.total[node], options.bernstein)
 
 
-@leaf
+@inlined_leaf
 def update_tree(tree, router, counts, candidates, table, seen, batch, i, label, weight, step, scale, options):
     """Let (row i, label) descend, teaching routers and counting on the way; return where it stops [RT Alg. 2].
 
@@ -201,7 +201,7 @@ def update_tree(tree, router, counts, candidates, table, seen, batch, i, label, 
     return node
 
 
-@leaf
+@inlined_leaf
 def follow_paths(tree, router, counts, batch, i, options, scratch):
     """Descend with the best `beam` paths [RT Alg. 1 l.3-10]; return (paths, routers scored).
 
@@ -239,7 +239,7 @@ def follow_paths(tree, router, counts, batch, i, options, scratch):
     return n_paths, n_scored
 
 
-@leaf
+@inlined_leaf
 def keep_best(scratch, n_paths, options):
     """Sort the paths by chance and keep the best `beam` of them within MARGIN of the best. Cost: O(beam^2)."""
     where, log_chance, moving = scratch.node, scratch.log_chance, scratch.moving
@@ -256,7 +256,7 @@ def keep_best(scratch, n_paths, options):
     return kept
 
 
-@leaf
+@inlined_leaf
 def score_candidates(tree, scorer, path, table, first, n, batch, i, options, scratch):
     """Score candidates first..n-1. Mutates: scratch. Cost: O(candidates x non-zeros)."""
     banks.score_rows(scorer, scratch.label, first, n, batch, i, scratch.score)
@@ -267,7 +267,7 @@ def score_candidates(tree, scorer, path, table, first, n, batch, i, options, scr
             )  # fmt: skip
 
 
-@leaf
+@inlined_leaf
 def update_scorers(tree, scorer, path, table, n, truth, batch, i, weight, step, scale, options, scratch):
     """One-against-some step of all n candidates [RT Alg. 4]. Mutates: scorer, path, table, scratch."""
     gradients(scratch.score, n, truth, options.loss, scratch.gradient)
@@ -292,7 +292,7 @@ def find_best(n, label, scratch):
     return best, truth
 
 
-@leaf
+@inlined_leaf
 def visit(tree, router, scorer, path, counts, candidates, table, batch, i, stamp, options, scratch):
     """Everything that is met on the way to an answer [RT Alg. 1]: (paths, routers scored, candidates).
 
@@ -308,7 +308,7 @@ def visit(tree, router, scorer, path, counts, candidates, table, batch, i, stamp
     return n_paths, n_routers, n
 
 
-@leaf
+@inlined_leaf
 def has_room(tree, scorer, candidates, table, path, seen, label, options):
     """Whether one more example of this label surely fits."""
     if path is not None:
