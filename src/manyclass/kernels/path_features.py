@@ -8,7 +8,7 @@ CROSSED give the pairs weights too, as VW's best runs do.
 import numpy as np
 
 from . import banks
-from .jit import leaf
+from .jit import inlined_leaf
 from .labels import EMPTY, find
 from .trees import ROOT
 from .updates import Pace
@@ -16,7 +16,7 @@ from .updates import Pace
 OFF, BIAS, STOP, CROSSED = 0, 1, 2, 3
 
 
-@leaf
+@inlined_leaf
 def path_score(tree, path, table, label, home, batch, i, options):
     """What the path features add to the score of label at the node `home` [RT §3.2]."""
     total = 0.0
@@ -29,7 +29,7 @@ def path_score(tree, path, table, label, home, batch, i, options):
     return total
 
 
-@leaf
+@inlined_leaf
 def learn_path(tree, path, table, label, home, batch, i, gradient, step, scale, options):
     """One step of the weights that (path node, label) pairs have of their own [RT §3.2]. Mutates: path, table."""
     # All nodes of a path together step as far as the predictor they advise.

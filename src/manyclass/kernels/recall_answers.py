@@ -10,7 +10,7 @@ from .topk import offer
 from .trees import LEFT, RIGHT
 
 
-@leaf
+@inlined_leaf
 def fill_up(tree, candidates, node, n_classes, stamp, size, labels, scores, known):
     """Fill an answer of `size` labels with the ancestors' most frequent ones, then the rest in class order.
 
@@ -53,7 +53,7 @@ def count_leaves(tree, n_paths, scratch):
     return n
 
 
-@leaf
+@inlined_leaf
 def predict_rows(
     tree, router, scorer, path, counts, candidates, table,
     batch, n_classes, options, labels, scores, work, scratch,

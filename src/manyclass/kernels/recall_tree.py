@@ -123,7 +123,7 @@ def stops(counts, node, child, options):
     return options.bernstein >= 0.0 and counts.bound[node] > counts.bound[child]
 
 
-@inlined_leaf
+@leaf
 def entropy_rise(counts, table, node, label, weight):
     """By how much (mass x entropy) of a node rises if label joins it. Cost: O(1) expected.
 
@@ -136,7 +136,7 @@ def entropy_rise(counts, table, node, label, weight):
     return n_log_n(n + weight) - n_log_n(n) - n_log_n(c + weight) + n_log_n(c)
 
 
-@inlined_leaf
+@leaf
 def update_router(tree, router, counts, table, node, batch, i, label, weight, step, scale, options):
     """Teach a node's router the side where label raises the entropy less [RT Alg. 3]; return its score.
 
@@ -157,7 +157,7 @@ def update_router(tree, router, counts, table, node, batch, i, label, weight, st
     return route
 
 
-@inlined_leaf
+@leaf
 def update_candidates(counts, candidates, table, node, label, weight, options):
     """Count label at node and keep the node's heaviest labels [RT Alg. 2]. Mutates: all three groups."""
     at = add_mass(table, node, label, weight)
@@ -280,7 +280,7 @@ def update_scorers(tree, scorer, path, table, n, truth, batch, i, weight, step, 
             learn_path(tree, path, table, scratch.label[c], scratch.home[c], batch, i, gradient, step, scale, options)
 
 
-@leaf
+@inlined_leaf
 def find_best(n, label, scratch):
     """(position of the best score, position of label or -1) among n candidates."""
     best, truth = np.int64(0), np.int64(-1)
@@ -342,7 +342,7 @@ def learn_batch(
     )  # fmt: skip
 
 
-@leaf
+@inlined_leaf
 def learn_rows(
     tree, router, scorer, path, counts, candidates, table, scale, seen,
     batch, labels, weights, begin, options, scratch,
