@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .jit import inlined_leaf, leaf, njit
+from .jit import inlined_leaf, njit
 from .labels import remember
 from .recall_tree import follow_paths, make_scratch, visit
 from .sets import add_label
