@@ -61,9 +61,9 @@ def test_partial_fit_appends_and_never_moves(kind, rows, labels):
 def test_classes_given_beforehand_come_first(kind, rows):
     X, y = rows
     model = kind(random_state=0).partial_fit(X, y, classes=[9, 2, 1, 0, 3])
-    assert model.classes_.tolist() == [9, 2, 1, 0, 3]
+    assert model.classes_.tolist() == [0, 1, 2, 3, 9]
     model.partial_fit(X, y + 2, classes=[11, 0])
-    assert model.classes_.tolist() == [9, 2, 1, 0, 3, 11, 4, 5]
+    assert model.classes_.tolist() == [0, 1, 2, 3, 9, 11, 4, 5]
     assert model.predict_topk(X, 8)[0].shape == (120, 8)
 
 
@@ -124,3 +124,33 @@ def test_index_looks_up_both_ways():
 
 def test_order_of_appearance():
     assert in_order_of_appearance(np.array([3, 1, 3, 2, 1])).tolist() == [3, 1, 2]
+
+
+def test_whole_floats_after_ints_are_the_same_labels(kind, rows):
+    X, y = rows
+    model = kind(random_state=0).partial_fit(X, y)
+    known = model.classes_.tolist()
+    model.partial_fit(X, y.astype(float))
+    assert model.classes_.tolist() == known
+    assert model.classes_.dtype.kind == "i"
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_a_missing_label_is_named(kind, rows, missing):
+    X, y = rows
+    labels = np.array([f"label {i}" for i in y], dtype=object)
+    labels[3] = missing
+    with pytest.raises(ValueError, match="row 3 has no label"):
+        kind().fit(X, labels)
+
+
+def test_class_weight_for_a_label_that_is_not_there_is_an_error(kind, rows):
+    X, y = rows
+    with pytest.raises(ValueError, match="not in y"):
+        kind(class_weight={"0": 2.0}).fit(X, y)
+
+
+def test_topk_without_k_gives_five_or_all(kind, rows):
+    X, y = rows
+    model = kind(random_state=0).fit(X, y)
+    assert model.predict_topk(X)[0].shape[1] == min(5, len(model.classes_))

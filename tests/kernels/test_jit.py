@@ -55,7 +55,8 @@ def run(tmp_path, temp, program=PROGRAM, **env):
 
 
 def test_without_a_home_the_cache_is_private(tmp_path):
-    folder, kernels = run(tmp_path, tmp_path / "temp")
+    cache, kernels = run(tmp_path, tmp_path / "temp")
+    folder = cache.parent  # the cache itself is named by the sources' digest
     assert folder.parent == tmp_path / "temp"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert list(folder.rglob("*.nbi"))
@@ -69,7 +70,7 @@ def test_a_folder_that_others_may_write_is_not_trusted(tmp_path):
     planted = temp / f"manyclass-cache-{os.getuid()}"
     planted.mkdir()
     planted.chmod(0o777)
-    folder, _ = run(tmp_path, temp)
+    folder = run(tmp_path, temp)[0].parent
     assert folder != planted
     assert folder.parent == temp
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -92,6 +93,15 @@ def test_a_link_is_not_trusted(tmp_path, monkeypatch):
 def test_the_second_process_finds_the_same_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(jit.tempfile, "tempdir", str(tmp_path))
     assert jit._private_folder() == jit._private_folder()
+
+
+def test_other_sources_have_another_cache(tmp_path, monkeypatch):
+    """Numba does not look at the files that a cached function calls, so a pull could leave old code running."""
+    (tmp_path / "jit.py").write_text("one")
+    monkeypatch.setattr(jit, "__file__", str(tmp_path / "jit.py"))
+    before = jit._digest()
+    (tmp_path / "called.py").write_text("two")
+    assert jit._digest() != before
 
 
 def test_a_stated_cache_is_left_alone(monkeypatch):

@@ -66,7 +66,7 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
             if strangers:
                 raise ValueError(f"class_weight names labels that are not in y: {strangers[:5]}.")
         if not weights.any():
-            raise ValueError("All weights are 0: there is no row to learn from.")
+            raise ValueError("Sample weights must contain at least one non-zero number: there is no row to learn from.")
         learned, held_out = self._hold_out(len(y), rng)
         self._config, self._index, self._state = config, index, state
         self.history_: list[dict] = []
