@@ -6,11 +6,11 @@ import numpy as np
 
 from .banks import FIRST_SQUARE
 from .inputs import feature, span, value
-from .jit import leaf, njit
+from .jit import inlined_leaf, njit
 from .updates import ADAGRAD, SGD
 
 
-@leaf
+@inlined_leaf
 def bucket(f, mask):
     """The line of a feature: its own where mask is 0, hashed otherwise. Masks nest: a smaller one folds. O(1)."""
     if mask == 0:
@@ -19,7 +19,7 @@ def bucket(f, mask):
     return np.int64((h ^ (h >> np.uint64(32))) & np.uint64(mask))
 
 
-@leaf
+@inlined_leaf
 def score_classes(columns, batch, i, who, n, out):
     """Scores of the n classes in `who`, or of 0..n-1 where it is empty. Mutates: out. Cost: O(non-zeros x n)."""
     start, stop = span(batch, i)
@@ -39,7 +39,7 @@ def score_classes(columns, batch, i, who, n, out):
                     out[c] += v * line[who[c]]
 
 
-@leaf
+@inlined_leaf
 def step_weight(columns, b, c, slope, inverse, pace):
     """One step of one weight against `slope`, its gradient with the feature times `inverse`. Mutates: columns."""
     move = np.float32(pace.step) * slope
@@ -49,7 +49,7 @@ def step_weight(columns, b, c, slope, inverse, pace):
     columns.weight[b, c] -= move * inverse
 
 
-@leaf
+@inlined_leaf
 def learn_classes(columns, batch, i, who, n, gradient, pace, scale):
     """One step of the n classes in `who`, or of 0..n-1 where it is empty. Mutates: columns. Cost: as to score."""
     start, stop = span(batch, i)

@@ -10,7 +10,7 @@ import numpy as np
 
 from .columns import bucket, learn_classes, score_classes
 from .inputs import Dense, feature, span, value
-from .jit import leaf, njit
+from .jit import inlined_leaf, njit
 from .losses import LOGISTIC, gradients
 from .rng import uniform
 from .updates import ADAGRAD, Pace, observe_scale, pace
@@ -27,7 +27,7 @@ class Options(NamedTuple):
     seed: int
 
 
-@leaf
+@inlined_leaf
 def project(projection, mask, batch, i, size, out):
     """The few numbers that stand for row i. Mutates: out. Cost: O(non-zeros x rank)."""
     start, stop = span(batch, i)
@@ -39,7 +39,7 @@ def project(projection, mask, batch, i, size, out):
             out[0, r] += v * projection.weight[b, r]
 
 
-@leaf
+@inlined_leaf
 def learn_projection(projection, mask, batch, i, size, pull, rate):
     """One AdaGrad step of the shared map against `pull`, the gradient of its output. Mutates: projection."""
     start, stop = span(batch, i)
@@ -53,7 +53,7 @@ def learn_projection(projection, mask, batch, i, size, pull, rate):
             projection.weight[b, r] -= np.float32(rate) * slope / root
 
 
-@leaf
+@inlined_leaf
 def draw_negatives(label, n_known, options, counter, chosen):
     """Put label first and random other classes behind it; return how many stand there. Mutates: chosen."""
     chosen[0] = label
@@ -63,7 +63,7 @@ def draw_negatives(label, n_known, options, counter, chosen):
     return options.n_negatives + 1
 
 
-@leaf
+@inlined_leaf
 def choose(label, n_known, options, counter, chosen):
     """Who competes: (number of classes, position of the label, whether they were drawn). Mutates: chosen."""
     if 0 < options.n_negatives < n_known - 1:
@@ -71,7 +71,7 @@ def choose(label, n_known, options, counter, chosen):
     return n_known, label, False
 
 
-@leaf
+@inlined_leaf
 def take_gradients(n, n_known, truth, drawn, weight, options, score, gradient):
     """Gradients of n scores; drawn negatives count for all that were not drawn. Mutates: score, gradient."""
     share = (n_known - 1.0) / max(1, options.n_negatives)
@@ -84,7 +84,7 @@ def take_gradients(n, n_known, truth, drawn, weight, options, score, gradient):
         gradient[c] *= np.float32(weight * stands_for)
 
 
-@leaf
+@inlined_leaf
 def count_row(seen, scale, batch, i, label):
     """Take a row into the statistics; return its squared length. Mutates: seen, scale.
 
@@ -95,7 +95,7 @@ def count_row(seen, scale, batch, i, label):
     return observe_scale(scale, batch, i)
 
 
-@leaf
+@inlined_leaf
 def count_answer(seen, score, n, label, weight):
     """Note whether the best of all n scores was right. Mutates: seen."""
     best = 0
