@@ -2,7 +2,7 @@
 
 import pytest
 
-from manyclass.models.learners import SGD, AdaGrad, NormalizedAdaGrad, options_of, resolve, slowed
+from manyclass.models.learners import SGD, AdaGrad, NormalizedAdaGrad, resolve, slowed
 
 KINDS = [SGD, AdaGrad, NormalizedAdaGrad]
 
@@ -54,8 +54,3 @@ def test_slowed_by_epoch():
     learner = SGD(rate=2.0, decay=0.5)
     assert [slowed(learner, epoch).rate for epoch in range(3)] == [2.0, 1.0, 0.5]
     assert slowed(AdaGrad(rate=1.0, decay=1.0), 7) == AdaGrad(rate=1.0, decay=1.0)
-
-
-def test_options_say_everything():
-    options = options_of(NormalizedAdaGrad(rate=3.0, decay=0.25))
-    assert options == {"name": "normalized-adagrad", "rate": 3.0, "decay": 0.25}

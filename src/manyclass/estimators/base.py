@@ -150,22 +150,21 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
         config = self._make_config(X.shape[1], sp.issparse(X), seed)
         return ClassIndex(classes), config, self._spec.init(config, X.shape[1], n_classes)
 
-    def _learn(self, X, order, labels, weights, epoch: int) -> None:
-        """Learn the rows in `order`, a bounded chunk at a time."""
+    def _learn(self, X, order, labels, weights, epoch: int, show=None) -> None:
+        """Learn the rows in `order`, a bounded chunk at a time, and show how far it is."""
         for begin in range(0, len(order), _CHUNK):
             part = order[begin : begin + _CHUNK]
             batch = as_batch(X[part])
             self._spec.learn(self._config, self._state, batch, labels[part], weights[part], epoch)
+            if show is not None:
+                show(len(part), wrong_share(self._state["seen"]))
 
     def _epoch(self, X, order, labels, weights, epoch: int) -> dict:
         """Learn all rows once and tell how the answers before learning fared."""
         seen = self._state["seen"]
         seen.mass[0] = seen.wrong_mass[0] = 0.0
         with progress_bar(self.verbose, f"epoch {epoch + 1}/{self.n_epochs}", len(order)) as show:
-            for begin in range(0, len(order), _CHUNK):
-                part = order[begin : begin + _CHUNK]
-                self._learn(X, part, labels, weights, epoch)
-                show(len(part), wrong_share(seen))
+            self._learn(X, order, labels, weights, epoch, show)
         return {"epoch": epoch + 1, "progressive_error": wrong_share(seen)}
 
     def _hold_out(self, n: int, rng) -> tuple[np.ndarray, np.ndarray]:

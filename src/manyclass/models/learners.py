@@ -1,6 +1,6 @@
 """How predictors learn: the step rule and its rate, as small frozen options."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import ClassVar
 
@@ -115,9 +115,3 @@ def slowed(learner: Learner, epoch: int) -> Learner:
     """The learner in the given epoch (0 is the first)."""
     # never quite 0: no rate at all would be no learner
     return replace(learner, rate=max(learner.rate * learner.decay**epoch, 1e-30))
-
-
-def options_of(learner: Learner) -> dict[str, object]:
-    """Plain values that say everything about a learner."""
-    name = next(key for key, kind in BY_NAME.items() if kind is type(learner))
-    return {"name": name, **{field.name: getattr(learner, field.name) for field in fields(learner)}}
