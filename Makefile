@@ -3,13 +3,15 @@
 # make lint   style, types and import rules only
 # make clean  remove everything that make made
 # make reproduce-recall-tree  the tables and plots of the Recall Tree paper (needs MANYCLASS_DATA; an hour)
+# make reproduce-label-tree  ablation and online tables of the label tree (needs MANYCLASS_DATA; ten minutes)
+# make race-label-tree       the label tree beside PECOS, napkinXC and omikuji (the same; a quarter of an hour)
 # make bench-vw               speed against Vowpal Wabbit, on one idle core (needs MANYCLASS_DATA; minutes)
 
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint clean reproduce-recall-tree bench-vw
+.PHONY: demo test lint clean reproduce-recall-tree reproduce-label-tree race-label-tree bench-vw
 .DEFAULT_GOAL := test
 
 demo: .venv/.installed
@@ -28,6 +30,12 @@ RECALL_TREE := $(addprefix reproduce/recall_tree_2017/,aloi.py candidates_and_pa
 
 reproduce-recall-tree: .venv/.installed-plot
 	@for script in $(RECALL_TREE); do echo "== $$script" && $(BIN)/python $$script || exit 1; done
+
+reproduce-label-tree: .venv/.installed-plot
+	@for script in online.py ablation.py; do $(BIN)/python reproduce/label_tree/$$script || exit 1; done
+
+race-label-tree: .venv/.installed-plot
+	@$(BIN)/python reproduce/label_tree/race.py --folder .venv/rivals
 
 bench-vw: .venv/.installed-plot
 	@$(BIN)/python reproduce/recall_tree_2017/speed.py --vw-folder .venv/vowpalwabbit

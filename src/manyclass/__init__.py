@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .estimators import OneAgainstAllClassifier, RecallTreeClassifier
+    from .estimators import LabelTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier
     from .models.learners import SGD, AdaGrad, NormalizedAdaGrad
 
 __version__ = "0.1.0"
@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 __all__ = [
     "SGD",
     "AdaGrad",
+    "LabelTreeClassifier",
     "NormalizedAdaGrad",
     "OneAgainstAllClassifier",
     "RecallTreeClassifier",
@@ -21,6 +22,7 @@ _HOMES = {
     "SGD": ".models.learners",
     "AdaGrad": ".models.learners",
     "NormalizedAdaGrad": ".models.learners",
+    "LabelTreeClassifier": ".estimators",
     "OneAgainstAllClassifier": ".estimators",
     "RecallTreeClassifier": ".estimators",
 }

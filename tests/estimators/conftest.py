@@ -2,17 +2,26 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import load_digits, make_blobs
 
-from manyclass import OneAgainstAllClassifier, RecallTreeClassifier
+from manyclass import LabelTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier
 
-KINDS = {"tree": RecallTreeClassifier, "one-against-all": OneAgainstAllClassifier}
+# Those that learn all rows in every epoch, with a learner of choice.
+EPOCH_KINDS = {"tree": RecallTreeClassifier, "one-against-all": OneAgainstAllClassifier}
+KINDS = EPOCH_KINDS | {"label-tree": LabelTreeClassifier}
 
 
 @pytest.fixture(params=KINDS)
 def kind(request):
-    """Both estimators, one after the other."""
+    """All estimators, one after the other."""
     return KINDS[request.param]
+
+
+@pytest.fixture(params=EPOCH_KINDS)
+def epoch_kind(request):
+    """Estimators with the options of learning in epochs: shuffle, early stopping, learner, table_bits."""
+    return EPOCH_KINDS[request.param]
 
 
 @pytest.fixture(scope="session")
@@ -50,3 +59,32 @@ def flat(many):
     """One-against-all, fitted on all but the last 300 rows of `many`."""
     X, y = many
     return OneAgainstAllClassifier(random_state=0, n_epochs=4).fit(X[:900], y[:900])
+
+
+def make_text(seed, n_rows, n_labels, most=1, n_features=700):
+    """Rows of a few words: some of their labels' own five, some that every row may have. Returns X, 0/1 matrix."""
+    rng = np.random.default_rng(seed)
+    own = rng.integers(0, n_features, (n_labels, 5))
+    X, Y = np.zeros((n_rows, n_features), np.float32), np.zeros((n_rows, n_labels), np.int8)
+    for x, y in zip(X, Y, strict=True):
+        labels = rng.choice(n_labels, rng.integers(1, most + 1), replace=False)
+        words = np.concatenate([*(rng.choice(own[label], 3) for label in labels), rng.integers(0, n_features, 2)])
+        x[words] = rng.uniform(0.5, 1.5, len(words))
+        y[labels] = 1
+    return sp.csr_array(X), sp.csr_array(Y)
+
+
+@pytest.fixture(scope="session")
+def text():
+    """Sparse rows of 80 classes, wider than what is spread out."""
+    X, Y = make_text(5, 1300, 80)
+    return X, Y.toarray().argmax(axis=1)
+
+
+@pytest.fixture(scope="session")
+def tagged():
+    """Sparse rows with one to three of 60 labels each; some rows have none, and the last two columns are never set."""
+    X, Y = make_text(6, 1100, 60, most=3)
+    Y = Y.toarray()
+    Y[::50] = 0
+    return X, sp.csr_array(np.hstack([Y, np.zeros((1100, 2), np.int8)]))

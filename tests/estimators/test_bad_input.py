@@ -33,7 +33,7 @@ BAD_ROWS = {
     "too few labels": (X_GOOD, Y_GOOD[:4], None, "inconsistent"),
     "labels are not whole": (X_GOOD, Y_GOOD + 0.5, None, "continuous|Unknown label"),
     "labels are nan": (X_GOOD, np.where(Y_GOOD > 1, np.nan, 1.0), None, "NaN"),
-    "two columns of labels": (X_GOOD, np.stack([Y_GOOD, Y_GOOD], axis=1), None, "1d|shape|multi"),
+    "two columns of labels": (X_GOOD, np.stack([Y_GOOD, Y_GOOD], axis=1), None, "1d|shape|multi|labels? a row"),
     "no labels": (X_GOOD, None, None, "y|target"),
     "negative weight": (X_GOOD, Y_GOOD, [1, 1, -1, 1, 1], "[Nn]egative"),
     "nan weight": (X_GOOD, Y_GOOD, [1, 1, np.nan, 1, 1], "NaN"),
@@ -93,12 +93,15 @@ def test_one_class_is_too_few_for_fit_only(kind):
 
 FAILING_FITS = {
     "one class": ({}, lambda: (np.ones((5, 700)), np.zeros(5))),
+    "bad class weight": ({"class_weight": "even"}, lambda: (np.ones((4, 700)), np.arange(4))),
+    "nothing weighs": ({"class_weight": dict.fromkeys(range(4), 0)}, lambda: (np.ones((4, 700)), np.arange(4))),
+}
+FAILING_EPOCHS = {
     "bad learner": ({"learner": "adam"}, lambda: (np.ones((4, 700)), np.arange(4))),
     "nothing left to learn": (
         {"early_stopping": True, "validation_fraction": 1.0},
         lambda: (np.ones((4, 700)), np.arange(4)),
     ),
-    "bad class weight": ({"class_weight": "even"}, lambda: (np.ones((4, 700)), np.arange(4))),
 }
 
 
@@ -106,19 +109,32 @@ FAILING_FITS = {
 @pytest.mark.parametrize("name", FAILING_FITS)
 def test_a_failed_fit_leaves_the_old_model_whole(kind, name):
     """Above all its width: the kernels would read beyond the weights if the model thought itself wider."""
-    options, rows = FAILING_FITS[name]
+    stays_whole(kind, *FAILING_FITS[name])
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes is greater than 50%:UserWarning")
+@pytest.mark.parametrize("name", FAILING_EPOCHS)
+def test_failed_epochs_leave_the_old_model_whole(epoch_kind, name):
+    stays_whole(epoch_kind, *FAILING_EPOCHS[name])
+
+
+def stays_whole(kind, options, rows):
     model = kind(random_state=0).fit(X_GOOD, Y_GOOD)
     before = bytes_of(model)
+    model.set_params(**options)
     with pytest.raises(ValueError):
-        model.set_params(**options).fit(*rows())
+        model.fit(*rows())
     assert model.n_features_in_ == 3
     assert bytes_of(model) == before
 
 
 BAD_OPTIONS = [
-    ("n_epochs", 0), ("n_epochs", 2.5), ("n_epochs", True), ("n_epochs", "3"), ("shuffle", 1), ("shuffle", "yes"),
-    ("early_stopping", None), ("validation_fraction", -0.1), ("validation_fraction", "a"), ("patience", 0),
-    ("table_bits", 7), ("table_bits", 41), ("loss", "hinge"), ("loss", None), ("learner", "adam"), ("learner", None),
+    ("n_epochs", 0), ("n_epochs", 2.5), ("n_epochs", True), ("n_epochs", "3"), ("loss", "hinge"), ("loss", None),
+]  # fmt: skip
+EPOCH_OPTIONS = [
+    ("shuffle", 1), ("shuffle", "yes"), ("early_stopping", None), ("validation_fraction", -0.1),
+    ("validation_fraction", "a"), ("patience", 0), ("table_bits", 7), ("table_bits", 41), ("learner", "adam"),
+    ("learner", None),
 ]  # fmt: skip
 TREE_OPTIONS = [
     ("n_candidates", 0), ("n_candidates", 1.5), ("max_depth", -1), ("max_depth", 61), ("bernstein", -1.0),
@@ -136,6 +152,11 @@ def refuses(model, name):
 @pytest.mark.parametrize(("name", "value"), BAD_OPTIONS)
 def test_bad_options(kind, name, value):
     refuses(kind(**{name: value}), name)
+
+
+@pytest.mark.parametrize(("name", "value"), EPOCH_OPTIONS)
+def test_bad_options_of_learning_in_epochs(epoch_kind, name, value):
+    refuses(epoch_kind(**{name: value}), name)
 
 
 @pytest.mark.parametrize(("name", "value"), TREE_OPTIONS)
@@ -160,24 +181,52 @@ def test_malformed_sparse_rows_are_an_error(kind):
         model.partial_fit(X, [0, 1, 2])
 
 
+def test_rows_that_look_ready_are_checked_too(kind):
+    """Sparse float32 rows take a short cut to the kernels."""
+    X = sp.random_array((20, 300), density=0.1, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
+    model = kind(random_state=0).fit(X, np.arange(20) % 3)
+    expected = model.predict_topk(X.astype(float), 2)
+    for form in (sp.csr_array, sp.csr_matrix, sp.csc_array):
+        for got, want in zip(model.predict_topk(form(X), 2), expected, strict=True):
+            np.testing.assert_array_equal(got, want)
+    bad = X.copy()
+    bad.data[3] = np.nan
+    for rows, message in ((bad, "NaN"), (X[:, :299], "features"), (X[:0], "0 sample")):
+        with pytest.raises(ValueError, match=message):
+            model.predict(rows)
+
+
 # -- odd but good ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("factor", [1e-20, 1e20])
-@pytest.mark.parametrize("options", [{}, {"learner": "sgd"}, {"rank": 8}], ids=str)
-def test_any_unit_will_do(kind, blobs, factor, options):
-    if "rank" in options and kind is RecallTreeClassifier:
+UNITS = [1e-20, 1e20]
+
+
+@pytest.mark.parametrize("factor", UNITS)
+def test_any_unit_will_do(kind, blobs, factor):
+    X, y = blobs
+    assert kind(random_state=0, n_epochs=5).fit(X * factor, y).score(X * factor, y) > 0.9
+    online = kind(random_state=0)
+    for _ in range(5):
+        online.partial_fit(X * factor, y)
+    assert online.score(X * factor, y) > 0.9
+
+
+@pytest.mark.parametrize("factor", UNITS)
+@pytest.mark.parametrize("options", [{"learner": "sgd"}, {"rank": 8}], ids=str)
+def test_any_unit_will_do_for_any_learner(epoch_kind, blobs, factor, options):
+    if "rank" in options and epoch_kind is RecallTreeClassifier:
         options = {"router_learner": "sgd", "learner": "sgd"}
     X, y = blobs
-    X = X * factor
-    model = kind(random_state=0, n_epochs=5, **options).fit(X, y)
-    assert model.score(X, y) > 0.9
+    model = epoch_kind(random_state=0, n_epochs=5, **options).fit(X * factor, y)
+    assert model.score(X * factor, y) > 0.9
 
 
-def test_each_feature_may_have_a_unit_of_its_own(kind, blobs):
+def test_each_feature_may_have_a_unit_of_its_own(epoch_kind, blobs):
+    """Not so with a label tree, whose labels lie where their mean rows point to."""
     X, y = blobs
     X = X * np.array([1e6, 1, 1, 1, 1e-6])
-    assert kind(random_state=0, n_epochs=5).fit(X, y).score(X, y) > 0.9
+    assert epoch_kind(random_state=0, n_epochs=5).fit(X, y).score(X, y) > 0.9
 
 
 def test_rows_of_zeros_and_constant_columns(kind):

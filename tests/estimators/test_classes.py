@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from manyclass import LabelTreeClassifier
 from manyclass.estimators.classes import ClassIndex, in_order_of_appearance
 
 from .test_streams import bytes_of
@@ -31,7 +32,8 @@ def rows():
 def test_fit_sorts(kind, rows, labels):
     X, ids = rows
     y = labels[ids % len(labels)]
-    model = kind(random_state=0, n_epochs=2, learner="sgd").fit(X, y)
+    options = {} if kind is LabelTreeClassifier else {"learner": "sgd"}
+    model = kind(random_state=0, n_epochs=2, **options).fit(X, y)
     np.testing.assert_array_equal(model.classes_, np.unique(y))
     assert model.classes_.dtype.kind == labels.dtype.kind
     assert model.predict(X).dtype == model.classes_.dtype

@@ -1,9 +1,9 @@
-"""Weights, early stopping, progress and memory: the options that both estimators share."""
+"""Weights, early stopping, progress and memory: the options that several estimators share."""
 
 import numpy as np
 import pytest
 
-from manyclass import SGD, OneAgainstAllClassifier, RecallTreeClassifier
+from manyclass import SGD, LabelTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier
 
 from .test_streams import bytes_of
 
@@ -39,8 +39,8 @@ def test_a_heavy_class_wins_where_classes_overlap(kind):
         assert model.predict(X[:1]).tolist() == [heavy]
 
 
-def test_history_tells_every_epoch(kind, blobs):
-    model = kind(random_state=0, n_epochs=3).fit(*blobs)
+def test_history_tells_every_epoch(epoch_kind, blobs):
+    model = epoch_kind(random_state=0, n_epochs=3).fit(*blobs)
     assert [record["epoch"] for record in model.history_] == [1, 2, 3]
     errors = [record["progressive_error"] for record in model.history_]
     assert errors[0] > errors[2]
@@ -49,9 +49,9 @@ def test_history_tells_every_epoch(kind, blobs):
     assert "validation_accuracy" not in model.history_[0]
 
 
-def test_early_stopping_ends_when_nothing_improves(kind, blobs):
+def test_early_stopping_ends_when_nothing_improves(epoch_kind, blobs):
     X, y = blobs
-    model = kind(random_state=0, n_epochs=40, early_stopping=True, patience=2, validation_fraction=0.2).fit(X, y)
+    model = epoch_kind(random_state=0, n_epochs=40, early_stopping=True, patience=2, validation_fraction=0.2).fit(X, y)
     accuracy = [record["validation_accuracy"] for record in model.history_]
     assert len(accuracy) < 40
     assert model.n_epochs_ == len(accuracy)
@@ -60,15 +60,15 @@ def test_early_stopping_ends_when_nothing_improves(kind, blobs):
     assert max(accuracy) > 0.9
 
 
-def test_held_out_rows_are_not_learned(kind, blobs):
+def test_held_out_rows_are_not_learned(epoch_kind, blobs):
     X, y = blobs
-    model = kind(random_state=0, n_epochs=1, early_stopping=True, validation_fraction=0.25).fit(X, y)
+    model = epoch_kind(random_state=0, n_epochs=1, early_stopping=True, validation_fraction=0.25).fit(X, y)
     assert model._state["seen"].n_rows[0] == 360
 
 
-def test_a_learning_rate_may_decay_to_nothing(kind, blobs):
+def test_a_learning_rate_may_decay_to_nothing(epoch_kind, blobs):
     X, y = blobs
-    model = kind(random_state=0, n_epochs=120, learner=SGD(decay=1e-3)).fit(X[:50], y[:50])
+    model = epoch_kind(random_state=0, n_epochs=120, learner=SGD(decay=1e-3)).fit(X[:50], y[:50])
     assert model.n_epochs_ == 120
 
 
@@ -77,8 +77,9 @@ def test_small_first_values_do_no_harm(kind):
     rng = np.random.default_rng(0)
     y = np.concatenate([np.arange(4), rng.integers(0, 4, 116)])
     X = 4 * np.eye(4)[y] + 0.3 * rng.standard_normal((120, 4))
+    options = {} if kind is LabelTreeClassifier else {"shuffle": False}  # it draws an order for each node
     for order in (np.arange(120), np.argsort(y, kind="stable"), rng.permutation(120)):
-        model = kind(random_state=0, n_epochs=10, shuffle=False).fit(X[order], y[order])
+        model = kind(random_state=0, n_epochs=10, **options).fit(X[order], y[order])
         assert model.score(X, y) > 0.97
 
 
@@ -86,8 +87,11 @@ def test_progress_goes_to_standard_error_only(kind, blobs, capfd):
     kind(random_state=0, n_epochs=2, verbose=1).fit(*blobs)
     printed = capfd.readouterr()
     assert printed.out == ""
-    assert "epoch 2/2" in printed.err
-    assert "progressive error" in printed.err
+    if kind is LabelTreeClassifier:  # node after node: it has no error to tell
+        assert "480/480 rows" in printed.err
+    else:
+        assert "epoch 2/2" in printed.err
+        assert "progressive error" in printed.err
     kind(random_state=0, n_epochs=1).fit(*blobs)
     assert capfd.readouterr() == ("", "")
 
@@ -107,6 +111,9 @@ MODELS = [
     OneAgainstAllClassifier(),
     OneAgainstAllClassifier(rank=4),
     OneAgainstAllClassifier(learner="sgd", table_bits=12),
+    LabelTreeClassifier(),
+    LabelTreeClassifier(arity=4, n_trees=2),
+    LabelTreeClassifier(arity=20, loss="logistic"),
 ]
 
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manyclass import SGD, OneAgainstAllClassifier, RecallTreeClassifier
+from manyclass import SGD, LabelTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier
 from manyclass.models.state import flatten
 
 TREES = {
@@ -20,10 +20,16 @@ TREES = {
     "sgd": {"learner": SGD(rate=0.5), "router_learner": "sgd"},
 }
 FLAT = {"default": {}, "hashed": {"table_bits": 10}, "negatives": {"n_negatives": 3}, "rank": {"rank": 4}}
-ALL = [(RecallTreeClassifier, options) for options in TREES.values()]
-ALL += [(OneAgainstAllClassifier, options) for options in FLAT.values()]
-IDS = [f"tree-{name}" for name in TREES] + [f"one-against-all-{name}" for name in FLAT]
-each = pytest.mark.parametrize(("kind", "options"), ALL, ids=IDS)
+LABEL_TREES = {"default": {}, "deep": {"arity": 4, "beam": 2, "loss": "logistic"}, "wide": {"arity": 20}}
+
+
+def cases(kind, name, all_options):
+    return [pytest.param(kind, options, id=f"{name}-{n}") for n, options in all_options.items()]
+
+
+EPOCHS = cases(RecallTreeClassifier, "tree", TREES) + cases(OneAgainstAllClassifier, "one-against-all", FLAT)
+each_in_epochs = pytest.mark.parametrize(("kind", "options"), EPOCHS)
+each = pytest.mark.parametrize(("kind", "options"), EPOCHS + cases(LabelTreeClassifier, "label-tree", LABEL_TREES))
 
 
 def bytes_of(model):
@@ -63,11 +69,14 @@ def test_cutting_a_stream_changes_nothing(kind, options, many):
 
 @pytest.mark.filterwarnings("ignore:The number of unique classes is greater than 50%:UserWarning")
 @settings(max_examples=15)
-@given(cuts=st.lists(st.integers(1, 1199), max_size=6), options=st.sampled_from(list(TREES.values())))
-def test_any_cut_changes_nothing(many_again, cuts, options):
-    X, y = many_again
-    whole = stream(RecallTreeClassifier(random_state=1, **options), X, y, [])
-    assert bytes_of(stream(RecallTreeClassifier(random_state=1, **options), X, y, cuts)) == bytes_of(whole)
+@given(
+    cuts=st.lists(st.integers(1, 1199), max_size=6),
+    case=st.sampled_from([case.values for case in EPOCHS + cases(LabelTreeClassifier, "label-tree", LABEL_TREES)]),
+)
+def test_any_cut_changes_nothing(many_again, cuts, case):
+    (X, y), (kind, options) = many_again, case
+    whole = stream(kind(random_state=1, **options), X, y, [])
+    assert bytes_of(stream(kind(random_state=1, **options), X, y, cuts)) == bytes_of(whole)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +98,7 @@ def test_the_stream_outgrows_every_first_size(many):
     assert start._state["scorer"].mask[0] == 2**9 - 1
 
 
-@each
+@each_in_epochs
 def test_fit_without_shuffle_is_one_pass_of_partial_fit(kind, options, many):
     X, y = many
     fitted = kind(random_state=3, shuffle=False, n_epochs=1, **options).fit(X, y)
@@ -97,7 +106,7 @@ def test_fit_without_shuffle_is_one_pass_of_partial_fit(kind, options, many):
     assert bytes_of(fitted) == bytes_of(streamed)
 
 
-@each
+@pytest.mark.parametrize(("kind", "options"), EPOCHS + cases(LabelTreeClassifier, "label-tree", LABEL_TREES))
 def test_rows_of_weight_zero_are_not_there(kind, options, many):
     X, y = many
     weights = np.random.default_rng(0).integers(0, 3, len(y)) / 2

@@ -13,6 +13,7 @@ features): nearly free with two idle cores. All but training is timed `trials` t
 """
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -44,18 +45,22 @@ class VwResult:
     commands: tuple[str, ...]  # training, loading and writing, testing often, testing once
 
 
-def peer_environment(folder: str | Path, package: str = "vowpalwabbit") -> Path:
-    """Return the Python of a virtual environment in `folder` that has `package`, making it on first use."""
+def peer_environment(folder: str | Path, package: str = "vowpalwabbit", *more: str) -> Path:
+    """Return the Python of a virtual environment in `folder` that has `package`, making it on first use.
+
+    `package` and `more` are each the words that follow `pip install`, such as ``"--no-deps libpecos"``.
+    """
     folder = Path(folder).absolute()
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    installed = folder / "installed.txt"
-    if not installed.exists() or installed.read_text() != package:
+    installed, wanted = folder / "installed.txt", "\n".join((package, *more))
+    if not installed.exists() or installed.read_text() != wanted:
         try:
             venv.create(folder, with_pip=True)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise PeerUnavailable(f"could not make a virtual environment in {folder}: {error}") from error
-        _run([str(python), "-m", "pip", "install", "--quiet", package])
-        installed.write_text(package)
+        for words in (package, *more):
+            run_command([str(python), "-m", "pip", "install", "--quiet", *shlex.split(words)])
+        installed.write_text(wanted)
     return python
 
 
@@ -155,7 +160,7 @@ def _run_learner(
     for name, path in zip(cache, (train_path, test_path, nothing), strict=True):
         # An untrained tree in test mode reads the labels as classes, and has nothing else to do.
         reader = ["--recall_tree", str(n_classes), "-b", str(bits), "-t", "-k", "-d", str(path), "--quiet"]
-        _run([*command, *reader, *cache[name]], timeout=timeout)
+        run_command([*command, *reader, *cache[name]], timeout=timeout)
 
     # --passes always: without it Vowpal Wabbit's Python package does not look at the cache.
     train = [*command, learner, str(n_classes), *learner_options, "--loss_function", loss_function, *extra]
@@ -165,9 +170,10 @@ def _run_learner(
     rewrite = [*use, "1", *cache["nothing"], "-f", str(workdir / "again.vw")]
     test_often, test_once = ([*use, str(n), *cache["test"], "-t"] for n in (1 + predict_passes, 1))
 
-    train_seconds = _run(train, timeout=timeout) - _run(rewrite, trials, timeout)
-    predict_seconds = (_run(test_often, trials, timeout) - _run(test_once, trials, timeout)) / predict_passes
-    _run([*test_once, "-p", str(predictions)], timeout=timeout)
+    train_seconds = run_command(train, timeout=timeout) - run_command(rewrite, trials, timeout)
+    often, once = (run_command(test, trials, timeout) for test in (test_often, test_once))
+    predict_seconds = (often - once) / predict_passes
+    run_command([*test_once, "-p", str(predictions)], timeout=timeout)
     predicted = np.loadtxt(predictions, dtype=np.int64, ndmin=1) - 1
     if len(predicted) != len(y_test):
         raise PeerUnavailable(f"Vowpal Wabbit wrote {len(predicted)} predictions for {len(y_test)} rows")
@@ -183,7 +189,7 @@ def _run_learner(
     )
 
 
-def _run(command: Sequence[str], trials: int = 1, timeout: float | None = None) -> float:
+def run_command(command: Sequence[str], trials: int = 1, timeout: float | None = None) -> float:
     """Run a command `trials` times and return the shortest wall clock in seconds."""
     seconds = []
     for _ in range(trials):
@@ -194,6 +200,7 @@ def _run(command: Sequence[str], trials: int = 1, timeout: float | None = None) 
             raise PeerUnavailable(f"could not run {shlex.join(command)}: {error}") from error
         seconds.append(time.perf_counter() - start)
         if done.returncode:
-            message = done.stderr.decode(errors="replace")[-2000:]
-            raise PeerUnavailable(f"{shlex.join(command)} failed:\n{message}")
+            # A progress bar writes over its own line many times; the reason is in what it leaves.
+            message = re.sub(r"[^\n]*\r(?!\n)", "", done.stderr.decode(errors="replace"))[-2000:]
+            raise PeerUnavailable(f"{shlex.join(command)} failed with status {done.returncode}:\n{message}")
     return min(seconds)

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.tree import Tree as Picture
 
 from ..datasets import gloss_vectorizer, load_wordnet, tfidf_transformer
-from ..estimators import OneAgainstAllClassifier, RecallTreeClassifier
+from ..estimators import LabelTreeClassifier, OneAgainstAllClassifier
 
 SENTENCES = [
     "a large sea bird with long wings that eats fish",
@@ -36,7 +36,7 @@ def run(epochs: int, seed: int, ask: list[str]) -> None:
         f"{X.shape[1]:,} words, {len(names):,} categories (Princeton WordNet, see its licence)"
     )
     contenders: dict[str, Any] = {
-        "Recall Tree": RecallTreeClassifier(n_epochs=epochs, random_state=seed, verbose=1),
+        "label tree": LabelTreeClassifier(n_epochs=epochs, random_state=seed, verbose=1),
         "one-against-all": OneAgainstAllClassifier(n_epochs=epochs, random_state=seed, verbose=1),
     }
     compile_seconds = sum(_timed(partial(_compile, model, X, data.y_train)) for model in contenders.values())
@@ -49,9 +49,9 @@ def run(epochs: int, seed: int, ask: list[str]) -> None:
         results[name] = {"train": train, "predict": predict, **model.diagnose(X_test, data.y_test)}
     out.print(_comparison(results, len(X_test.indptr) - 1, len(names)))
     out.print(_verdict(results))
-    tree = contenders["Recall Tree"]
-    _answer(tree, weighting, data, names, ask or SENTENCES)
-    out.print(_picture(tree, names))
+    tree = contenders["label tree"]
+    shown = _answer(tree, weighting, data, names, ask or SENTENCES)
+    out.print(_picture(tree, names, np.bincount(data.y_train, minlength=len(names)), shown))
     out.print(f"all of it took {time.perf_counter() - begun:.0f} s, {compile_seconds:.0f} s of them compiling")
 
 
@@ -85,11 +85,11 @@ def _comparison(results: dict[str, dict], n_test: int, n_classes: int) -> Table:
 
 def _verdict(results: dict[str, dict]) -> str:
     """Who won what, whoever it was."""
-    tree, every = results["Recall Tree"], results["one-against-all"]
+    tree, every = results["label tree"], results["one-against-all"]
 
     def winner(name: str, more_is_better: bool) -> str:
         tree_wins = (tree[name] > every[name]) == more_is_better
-        return "the Recall Tree" if tree_wins else "one-against-all"
+        return "the label tree" if tree_wins else "one-against-all"
 
     return (
         f"More right answers: {winner('accuracy', True)}. Faster to train: {winner('train', False)}. "
@@ -97,9 +97,10 @@ def _verdict(results: dict[str, dict]) -> str:
     )
 
 
-def _answer(model, weighting, data, names: np.ndarray, sentences: list[str]) -> None:
-    """The five best categories for what a person typed."""
+def _answer(model, weighting, data, names: np.ndarray, sentences: list[str]) -> int | None:
+    """The five best categories for what a person typed; return the best one for the first sentence with known words."""
     vectorizer = gloss_vectorizer(data.feature_names)
+    first = None
     for sentence in sentences:
         counts = vectorizer.transform([sentence])
         if counts.nnz == 0:
@@ -108,15 +109,24 @@ def _answer(model, weighting, data, names: np.ndarray, sentences: list[str]) -> 
         labels, scores = model.predict_topk(weighting.transform(counts), 5)
         answers = ", ".join(f"{names[label]} ({score:.1f})" for label, score in zip(labels[0], scores[0], strict=True))
         out.print(f'"{sentence}"\n    {answers}', highlight=False)
+        first = int(labels[0, 0]) if first is None else first
+    return first
 
 
-def _picture(model, names: np.ndarray, levels: int = 3, n_labels: int = 5) -> Picture:
-    """The first levels of the tree with the most frequent labels of each branch."""
-    rows = model.tree_table(max_depth=levels)
-    picture = Picture(f"The first {levels} levels of the tree and what each branch mostly leads to")
+def _picture(model, names: np.ndarray, counts: np.ndarray, shown: int | None, n_labels: int = 5) -> Picture:
+    """The root's branches and, level by level, those on the way to one label, with the most frequent labels of each."""
+    rows = model.tree_table()
+    below: dict[int, list[int]] = {row["node"]: list(row["labels"]) for row in rows}
+    for row in reversed(rows[1:]):
+        below[row["parent"]] += below[row["node"]]
+    way = {row["node"] for row in rows if shown in below[row["node"]]}
+    to = "" if shown is None else f', and the way to "{names[shown]}"'
+    picture = Picture(f"The tree's first branches{to}: how many categories, and which mostly")
     branches = {0: picture}
     for row in rows[1:]:
-        shown = ", ".join(names[label] for label in row["labels"][:n_labels])
-        share = 100 * row["mass"] / rows[0]["mass"]
-        branches[row["node"]] = branches[row["parent"]].add(f"{share:.0f} %: {shown}, …")
+        if row["parent"] == 0 or row["parent"] in way:
+            labels = sorted(below[row["node"]], key=lambda label: -counts[label])
+            whole = row["node"] in way and len(row["labels"]) > 0  # the leaf that the way leads to
+            told = ", ".join(names[label] for label in labels[: None if whole else n_labels])
+            branches[row["node"]] = branches[row["parent"]].add(f"{len(labels):,}: {told}{'' if whole else ', …'}")
     return picture

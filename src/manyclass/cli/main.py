@@ -31,11 +31,11 @@ def main(
 
 @app.command()
 def demo(
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training rows.")] = 3,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training rows.")] = 5,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed: the same seed, the same answers.")] = 0,
     ask: Annotated[list[str] | None, typer.Option(help="A definition to answer; may be given several times.")] = None,
 ) -> None:
-    """Learn 4,796 WordNet categories from dictionary definitions, beside one-against-all, and answer a few."""
+    """Learn 4,796 WordNet categories from dictionary definitions by a label tree and one-against-all; answer a few."""
     from manyclass.cli.demo import run
 
     run(epochs, seed, ask or [])

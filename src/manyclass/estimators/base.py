@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from ..models.spec import Labels
 from .answers import AnswersMixin, n_threads, wrong_share
 from .batches import HEAVIEST, as_batch, check_missing, check_sparse, check_targets, check_values, check_weights
 from .checks import check_options
@@ -67,9 +68,14 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
                 raise ValueError(f"class_weight names labels that are not in y: {strangers[:5]}.")
         if not weights.any():
             raise ValueError("Sample weights must contain at least one non-zero number: there is no row to learn from.")
-        learned, held_out = self._hold_out(len(y), rng)
         self._config, self._index, self._state = config, index, state
         self.history_: list[dict] = []
+        self._train(X, labels, weights, rng)
+        return self
+
+    def _train(self, X, labels, weights, rng) -> None:
+        """Learn all rows, epoch after epoch."""
+        learned, held_out = self._hold_out(X.shape[0], rng)
         best, waited = -np.inf, 0
         for epoch in range(self.n_epochs):
             order = rng.permutation(learned) if self.shuffle else learned
@@ -83,7 +89,6 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
             if len(held_out) and waited >= self.patience:
                 break
         self.n_epochs_ = len(self.history_)
-        return self
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Go on learning, row by row as they come; new labels are welcome at any time.
@@ -155,7 +160,8 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
         for begin in range(0, len(order), _CHUNK):
             part = order[begin : begin + _CHUNK]
             batch = as_batch(X[part])
-            self._spec.learn(self._config, self._state, batch, labels[part], weights[part], epoch)
+            own = labels.rows(part) if isinstance(labels, Labels) else labels[part]
+            self._spec.learn(self._config, self._state, batch, own, weights[part], epoch)
             if show is not None:
                 show(len(part), wrong_share(self._state["seen"]))
 
@@ -210,7 +216,7 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
     # -- checks ------------------------------------------------------------------------------------------------
 
     def _check_options(self) -> None:
-        check_options(self, {**COMMON_LIMITS, **self._limits})
+        check_options(self, self._limits)
         n_threads(self.n_jobs)
         weights = self.class_weight
         if weights is None or (isinstance(weights, str) and weights == "balanced"):
@@ -252,7 +258,8 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
         return tags
 
 
-COMMON_LIMITS = {
+# Options of those that learn in epochs.
+EPOCH_LIMITS = {
     "n_epochs": (Integral, 1, None),
     "shuffle": bool,
     "early_stopping": bool,

@@ -104,6 +104,8 @@ def blocks(n: int, most: int = _BLOCK) -> Iterator[tuple[int, int]]:
 
 def rows_between(X, first: int, last: int):
     """Rows first..last-1; sparse ones share the arrays of X, which scipy would copy."""
+    if last - first == X.shape[0]:
+        return X
     if not sp.issparse(X):
         return X[first:last]
     start, stop = X.indptr[first], X.indptr[last]

@@ -4,7 +4,7 @@ from numbers import Integral
 
 from ..models import one_against_all as model
 from ..models.learners import resolve
-from .base import ManyClassifier
+from .base import EPOCH_LIMITS, ManyClassifier
 
 
 class OneAgainstAllClassifier(ManyClassifier):
@@ -69,6 +69,7 @@ class OneAgainstAllClassifier(ManyClassifier):
 
     _spec = model.SPEC
     _limits = {
+        **EPOCH_LIMITS,
         "loss": tuple(model.LOSSES),
         "n_negatives": (Integral, 1, None),
         "rank": (Integral, 1, None),

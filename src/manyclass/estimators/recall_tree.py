@@ -6,7 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..models import recall_tree as model
 from ..models.learners import NormalizedAdaGrad, resolve
-from .base import ManyClassifier
+from .base import EPOCH_LIMITS, ManyClassifier
 
 
 class RecallTreeClassifier(ManyClassifier):
@@ -95,6 +95,7 @@ class RecallTreeClassifier(ManyClassifier):
 
     _spec = model.SPEC
     _limits = {
+        **EPOCH_LIMITS,
         "n_candidates": (Integral, 1, 10_000),
         "max_depth": (Integral, 0, model.DEEPEST),
         "path_features": tuple(model.PATH_FEATURES),

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from .jit import LEAF_OPTIONS
+from .jit import LEAF_OPTIONS, leaf
 
 
 class Dense(NamedTuple):
@@ -68,3 +68,14 @@ def _value(batch, i, j):
     if batch.instance_class is Dense:
         return lambda batch, i, j: batch.values[i, j]
     return lambda batch, i, j: batch.values[j]
+
+
+@leaf
+def squared_length(batch, i):
+    """Sum of the squared values of row i. Cost: O(non-zeros)."""
+    begin, stop = span(batch, i)
+    total = 0.0
+    for j in range(begin, stop):
+        v = np.float64(value(batch, i, j))
+        total += v * v
+    return total

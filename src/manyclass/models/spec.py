@@ -23,7 +23,21 @@ class Scored(NamedTuple):
 
     sizes: np.ndarray  # (row,) how many labels
     labels: np.ndarray  # (sum of sizes,) i4
-    chances: np.ndarray  # (sum of sizes,) f8, summing to one over a row
+    chances: np.ndarray  # (sum of sizes,) f8, summing to one over a row that has one label
+
+
+class Labels(NamedTuple):
+    """Labels of rows that may have several, row after row."""
+
+    pointer: np.ndarray  # (row + 1,) i8: where a row's labels begin
+    label: np.ndarray  # (label,) i4
+
+    def rows(self, order: np.ndarray) -> "Labels":
+        """The labels of some rows, in the order given."""
+        sizes = np.diff(self.pointer)[order]
+        pointer = np.concatenate([[0], np.cumsum(sizes)])
+        at = np.arange(pointer[-1]) + np.repeat(self.pointer[:-1][order] - pointer[:-1], sizes)
+        return Labels(pointer, self.label[at])
 
 
 @dataclass(frozen=True)
@@ -39,6 +53,7 @@ class ModelSpec:
     n_nodes: Callable[[State], int]
     width: Callable[[Any, State], int]  # (config, state): the most labels scored for a row
     memory: Callable[[Any, int, int], int]  # (config, n_features, n_classes): bytes
+    fit: Callable[..., None] | None = None  # (config, state, X, batch, labels, weights, n_jobs, tell): all rows at once
 
 
 REGISTRY: dict[str, ModelSpec] = {}

@@ -1,0 +1,95 @@
+"""What each part of the label tree is worth: one option changed at a time, on WordNet and EURLex-4K."""
+
+import time
+
+import numpy as np
+from report import load_or_skip, load_tfidf, parse, publish
+from sklearn.preprocessing import normalize
+
+from manyclass import LabelTreeClassifier
+from manyclass.datasets import available
+from manyclass.metrics import precision_at_k
+
+CHANGES = [
+    ("defaults", {}),
+    ("arity 8", {"arity": 8}),
+    ("arity 32", {"arity": 32}),
+    ("beam 1", {"beam": 1}),
+    ("beam 4", {"beam": 4}),
+    ("beam 20", {"beam": 20}),
+    ("random tree", {"tree": "random"}),
+    ("no start at the mean", {"start": 0}),
+    ("half the start", {"start": "half"}),
+    ("rate / 4", {"rate": 0.25}),
+    ("rate x 4", {"rate": 4.0}),
+    ("one epoch", {"n_epochs": 1}),
+    ("twice the epochs", {"n_epochs": 2.0}),
+    ("no word of the path", {"prior": 0}),
+    ("logistic loss", {"loss": "logistic"}),
+    ("one tree", {"n_trees": 1}),
+    ("three trees", {"n_trees": 3}),
+]
+AUTO = {False: {"start": 20, "rate": 2.0, "n_epochs": 5}, True: {"start": 10, "rate": 1.0, "n_epochs": 10}}
+
+
+def options(change: dict, several: bool) -> dict:
+    """The options of a change; those meant as a share of the default are worked out."""
+    auto = AUTO[several]
+    out = dict(change)
+    if out.get("start") == "half":
+        out["start"] = auto["start"] / 2
+    if "rate" in out:
+        out["rate"] = out["rate"] * auto["rate"]
+    if out.get("n_epochs") == 2.0:
+        out["n_epochs"] = 2 * auto["n_epochs"]
+    return out
+
+
+def main() -> None:
+    """Print the table."""
+    args = parse(__doc__)
+    rows = []
+    for name, several in (("wordnet-hypernym", False), ("eurlex-4k", True)):
+        if not available(name):
+            print(f"{name} skipped: not in the folder named by MANYCLASS_DATA")
+            continue
+        if several:
+            X, y, X_test, y_test = load_or_skip(name)
+            X, X_test = normalize(X), normalize(X_test)
+        else:
+            X, y, X_test, y_test = load_tfidf(name)
+        if args.quick:
+            X, y, X_test, y_test = X[:1500], y[:1500], X_test[:500], y_test[:500]
+        for what, change in CHANGES:
+            if several and "loss" in change:
+                continue  # softmax is for one label a row
+            scores, seconds, told = [], [], {}
+            for seed in range(1 if args.quick else 2):
+                model = LabelTreeClassifier(random_state=seed, n_jobs=2, **options(change, several))
+                start = time.perf_counter()
+                model.fit(X, y)
+                seconds.append(time.perf_counter() - start)
+                top = model.predict_topk(X_test, 5)[0]
+                scores.append([100 * precision_at_k(y_test, top, k) for k in (1, 3, 5)])
+                told = model.diagnose(X_test, y_test)
+            p1, p3, p5 = np.mean(scores, axis=0)
+            rows.append(
+                {
+                    "set": name,
+                    "change": what,
+                    "P@1": f"{p1:.2f}",
+                    "P@3": f"{p3:.2f}",
+                    "P@5": f"{p5:.2f}",
+                    "recall %": f"{100 * told['recall']:.1f}",
+                    "work": f"{told['work']:.0f}",
+                    "MB": f"{model.n_bytes_ / 1e6:.0f}",
+                    "fit s": f"{min(seconds):.1f}",
+                }
+            )
+            print(rows[-1], flush=True)
+    notes = ["Test rows; means over two seeds; two threads. Nothing was chosen by this table."]
+    publish("ablation", "Label tree: what each part is worth", rows, notes, args.quick)
+
+
+if __name__ == "__main__":
+    main()

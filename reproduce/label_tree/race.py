@@ -1,0 +1,156 @@
+"""The label tree beside PECOS, napkinXC and omikuji: the same rows in one run, each with its defaults, two threads.
+
+A set runs in a process of its own for us as for each rival, one at a time. Rivals are installed from PyPI into
+environments of their own under `--folder`; one that cannot be installed is reported and left out.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+from report import load_or_skip, load_tfidf, parse, publish
+from sklearn.preprocessing import normalize
+
+from manyclass import LabelTreeClassifier
+from manyclass.bench.peers import run_peer
+from manyclass.bench.vw import PeerUnavailable
+from manyclass.datasets import available
+from manyclass.metrics import precision_at_k
+
+# name: (title, what to reach: P@1, P@3, P@5)
+SETS = {
+    "clinc150": ("CLINC150", (91.3,)),
+    "wordnet-hypernym": ("WordNet", (55.4,)),
+    "revdict": ("revdict", (8.1,)),
+    "bibtex": ("Bibtex", (64.4,)),
+    "delicious": ("Delicious", (66.9,)),
+    "rcv1-topics": ("RCV1 topics", (96.0,)),
+    "eurlex-4k": ("EURLex-4K", (82.9, 69.4, 58.1)),
+}
+TEXT = ("clinc150", "wordnet-hypernym", "revdict")
+EXTRA = {
+    "folder": {"help": "where the rivals' environments are made (a temporary folder by default)"},
+    "rivals": {"nargs": "*", "default": ["pecos", "napkinxc", "omikuji"], "help": "which rivals to run"},
+    "sets": {"nargs": "*", "default": list(SETS), "help": "which sets to run"},
+    "timeout": {"type": float, "default": 900.0, "help": "seconds for one rival on one set (900)"},
+    "one": {"choices": list(SETS), "help": "run our side of one set, print JSON (the script calls itself)"},
+}
+
+
+def rows_of(name: str, quick: bool):
+    """Rows of unit length: tf-idf of word counts, the others as they are published."""
+    X, y, X_test, y_test = load_tfidf(name) if name in TEXT else load_or_skip(name)
+    X, X_test = normalize(X).astype(np.float32), normalize(X_test).astype(np.float32)
+    step = 20 if quick else 1
+    return X[::step], y[::step], X_test[::step], y_test[::step]
+
+
+def run_one(name: str, quick: bool) -> dict:
+    """Our side: compile on a few rows, then train and answer all."""
+    X, y, X_test, y_test = rows_of(name, quick)
+    few = min(2000, X.shape[0])
+    LabelTreeClassifier(random_state=0, n_jobs=2).fit(X[:few], y[:few]).predict_topk(X_test[:few], 1)
+    model = LabelTreeClassifier(random_state=0, n_jobs=2)
+    start = time.perf_counter()
+    model.fit(X, y)
+    train = time.perf_counter() - start
+    k = min(5, len(model.classes_))
+    predict = []
+    for _ in range(3):
+        start = time.perf_counter()
+        top, _ = model.predict_topk(X_test, k)
+        predict.append(time.perf_counter() - start)
+    model.n_jobs = 1
+    singles = [X_test[i : i + 1] for i in range(min(200, X_test.shape[0]))]
+    model.predict_topk(singles[0], k)
+    one = []
+    for row in singles:
+        start = time.perf_counter()
+        model.predict_topk(row, k)
+        one.append(time.perf_counter() - start)
+    told = model.diagnose(X_test, y_test)
+    return {
+        "precision": [100 * precision_at_k(y_test, top, j) for j in (1, 3, 5)],
+        "train": train,
+        "predict": min(predict),
+        "one": float(np.median(one)),
+        "bytes": model.n_bytes_,
+        "work": told["work"],
+        "classes": len(model.classes_),
+        "recall": told["recall"],
+    }
+
+
+def cells(title: str, who: str, precision, train, predict, one, size, work=None) -> dict:
+    """One row of the table."""
+    return {
+        "set": title,
+        "who": who,
+        "P@1": f"{precision[0]:.2f}",
+        "P@3": f"{precision[1]:.2f}",
+        "P@5": f"{precision[2]:.2f}",
+        "train s": f"{train:.2f}",
+        "predict s": f"{predict:.3f}",
+        "one row µs": f"{1e6 * one:.0f}",
+        "MB": f"{size / 1e6:.1f}",
+        "work": work,
+    }
+
+
+def main() -> None:
+    """Print the table."""
+    args = parse(__doc__, **EXTRA)
+    if args.one:
+        print(json.dumps(run_one(args.one, args.quick)))
+        return
+    rows, notes = [], []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = args.folder or temporary
+        for name in args.sets:
+            if not available(name):
+                notes.append(f"{name} skipped: not in the folder named by MANYCLASS_DATA.")
+                continue
+            title, bar = SETS[name]
+            command = [sys.executable, __file__, "--one", name] + ["--quick"] * args.quick
+            ours = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            share = f"{ours['work']:.0f} ({100 * ours['work'] / ours['classes']:.1f} %)"
+            rows.append(
+                cells(
+                    title, "manyclass", ours["precision"], ours["train"], ours["predict"], ours["one"], ours["bytes"],
+                    share,
+                )
+            )
+            print(rows[-1], flush=True)
+            reached = " / ".join(
+                f"{got:.2f} against {want}" for got, want in zip(ours["precision"], bar, strict=False)
+            )
+            notes.append(f"{title}: {reached}; recall of the labels scored {100 * ours['recall']:.1f} %.")
+            data = rows_of(name, args.quick)
+            for rival in args.rivals:
+                try:
+                    result = run_peer(rival, *data, folder=folder, threads=2, timeout=args.timeout)
+                except PeerUnavailable as error:
+                    notes.append(f"{title}, {rival}: not run ({str(error).splitlines()[0][:150]}).")
+                    continue
+                precision = [100 * result.precision[k] for k in (1, 3, 5)]
+                rows.append(
+                    cells(
+                        title, f"{rival} {result.version}", precision, result.train_seconds, result.predict_seconds,
+                        result.predict_one_seconds, result.model_bytes,
+                    )
+                )
+                print(rows[-1], flush=True)
+    notes += [
+        "Defaults of LabelTreeClassifier with n_jobs=2; rivals with two threads. train: the fit call, data in memory, "
+        "code compiled; predict: the whole test set, top 5; one row: median of 200 calls with one row, checks of the "
+        "input included. MB: ours in memory with all that further training needs; the rivals' file, pruned. work: "
+        "routers and labels scored for a row, and its share of the number of classes.",
+    ]
+    publish("race", "Label tree and rivals", rows, notes, args.quick)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""Label tree: online learning and answers. The rules are in `kernels/label_tree.py`."""
+
+from typing import Any
+
+import numpy as np
+
+from ..kernels import label_answers as answer_kernels
+from ..kernels import label_tree as kernel
+from ..kernels.blocks import table_size
+from ..kernels.inputs import Batch
+from ..kernels.label_tree_growth import first_bias
+from ..kernels.losses import SOFTMAX, probabilities_batch
+from .groups import LabelTree, Run, Scale, Seen, State
+from .label_tree_fit import fit
+from .label_tree_state import Config, as_labels, block_width, empty_blocks, longest_row, options_of, suffix_of, trees_of
+from .spec import Answers, ModelSpec, Scored, register, rows_of
+from .state import copy, make, resize
+
+_FIRST_NODES, _FIRST_CLASSES, _FIRST_ENTRIES, _FIRST_RECORDS = 16, 16, 1 << 12, 1 << 11
+
+
+def init(config: Config, n_features: int, n_classes: int = 0) -> State:
+    """A tree that is only a root without labels."""
+    n_classes = max(_FIRST_CLASSES, n_classes)
+    state = {
+        "tree": make(LabelTree, node=_FIRST_NODES, output=config.arity, **{"class": n_classes}),
+        "blocks": empty_blocks(config, _FIRST_NODES, _FIRST_ENTRIES, _FIRST_RECORDS),
+        "scale": make(Scale, feature=n_features),
+        "seen": make(Seen),
+        "run": make(Run),
+    }
+    state["blocks"].bias[0] = first_bias(state["tree"], 0, options_of(config))
+    return state
+
+
+# -- online ----------------------------------------------------------------------------------------------------
+
+
+def learn(config: Config, state: State, batch: Batch, labels: Any, weights: np.ndarray, epoch: int = 0) -> None:
+    """Learn all rows in turn, making room whenever the kernel asks for it. Mutates: state."""
+    options = options_of(config)
+    given = as_labels(labels)
+    longest = longest_row(batch)
+    most_labels = int(np.diff(given.pointer).max(initial=0))
+    names = ("scale", "seen", "run")
+    before = [copy(state[name]) for name in names]
+    for number, (tree, blocks) in enumerate(trees_of(state)):
+        # What is counted over rows is counted once: further trees count in copies.
+        counted = [state[name] if number == 0 else copy(group) for name, group in zip(names, before, strict=True)]
+        begin = 0
+        while begin < len(weights):
+            begin = kernel.learn_batch(
+                tree, blocks, *counted, batch, *given, weights, begin, options, longest, most_labels
+            )
+            if begin < len(weights):
+                own = given.label[given.pointer[begin] : given.pointer[begin + 1]]
+                _make_room(state, suffix_of(number), int(own.max(initial=0)))
+                tree, blocks = trees_of(state)[number]
+
+
+def _make_room(state: State, suffix: str, label: int) -> None:
+    """Enlarge what the next row would not fit into: all that is more than half full is doubled."""
+    tree, blocks = state[f"tree{suffix}"], state[f"blocks{suffix}"]
+    new = {}
+    if label >= len(tree.leaf_of):
+        new[f"tree{suffix}"] = resize(tree, **{"class": 1 << label.bit_length()})
+    else:
+        sizes = {"node": len(tree.parent), "entry": len(blocks.feature), "record": len(blocks.weight)}
+        used = {"node": tree.n_nodes[0], "entry": blocks.n_entries[0], "record": blocks.n_records[0]}
+        fullest = max(sizes, key=lambda name: used[name] / sizes[name])
+        grown = {name: 2 * size for name, size in sizes.items() if 2 * used[name] > size or name == fullest}
+        new[f"blocks{suffix}"] = resize(blocks, **grown)
+        if "node" in grown:
+            new[f"tree{suffix}"] = resize(tree, node=grown["node"])
+    state.update(new)  # all at once: arrays that disagree in size would be written past
+
+
+# -- answers ---------------------------------------------------------------------------------------------------
+
+
+def _answer_one(
+    config: Config, state: State, number: int, batch: Batch, k: int, leaves_only: bool = False
+) -> Answers:
+    """The k best labels by one tree, or the best leaves; -1 where fewer were reached."""
+    n = rows_of(batch)
+    answers = Answers(np.empty((n, k), np.int32), np.empty((n, k)), np.zeros((n, 4), np.int64))
+    tree, blocks = trees_of(state)[number]
+    sizes = longest_row(batch), len(state["scale"].inverse)
+    answer_kernels.answer_batch(
+        tree, blocks, state["scale"], batch, n, options_of(config), *sizes, *answers, leaves_only
+    )
+    return answers
+
+
+def _answer(config: Config, state: State, batch: Batch, k: int) -> Answers:
+    """The k best labels by all trees: those whose mean probability is highest; -1 where fewer were reached."""
+    n_trees = len(trees_of(state))
+    if n_trees == 1:
+        return _answer_one(config, state, 0, batch, k)
+    parts = [_answer_one(config, state, number, batch, _most_labels(config, state)) for number in range(n_trees)]
+    for part in parts:
+        _to_chances(config, part)
+    labels, chances = np.stack([part.labels for part in parts], 1), np.stack([part.scores for part in parts], 1)
+    work = np.sum([part.work for part in parts], axis=0)
+    work[:, 0] //= n_trees  # depth is no sum
+    answers = Answers(np.empty((len(labels), k), np.int32), np.empty((len(labels), k)), work)
+    answer_kernels.merge_batch(labels, chances, answers.labels, answers.scores)
+    return answers
+
+
+def _to_chances(config: Config, answers: Answers) -> np.ndarray:
+    """Turn the scores of all labels reached into probabilities, in place; return how many labels a row has."""
+    sizes = (answers.labels >= 0).sum(axis=1)
+    if config.multilabel:
+        np.exp(answers.scores, out=answers.scores)  # logarithms of probabilities
+    else:
+        probabilities_batch(answers.scores, sizes, SOFTMAX)
+    return sizes
+
+
+def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Answers:
+    """The k best labels of all rows; where fewer were reached, some others with score -inf."""
+    answers = _answer(config, state, batch, k)
+    short = np.flatnonzero(answers.labels[:, -1] < 0)
+    for r in short:
+        known = answers.labels[r][answers.labels[r] >= 0]
+        missing = k - len(known)
+        fill = np.arange(min(n_classes, k + missing), dtype=np.int32)
+        answers.labels[r, len(known) :] = fill[~np.isin(fill, known)][:missing]
+    return answers
+
+
+def score(config: Config, state: State, batch: Batch) -> Scored:
+    """All labels reached by all rows with their probabilities."""
+    answers = _answer(config, state, batch, width(config, state))
+    if len(trees_of(state)) > 1:  # logarithms of mean probabilities
+        sizes = (answers.labels >= 0).sum(axis=1)
+        np.exp(answers.scores, out=answers.scores)
+    else:
+        sizes = _to_chances(config, answers)
+    used = answers.labels >= 0
+    return Scored(sizes, answers.labels[used], answers.scores[used])
+
+
+def paths(config: Config, state: State, batch: Batch) -> list[np.ndarray]:
+    """The nodes above and at the leaves that each row reaches."""
+    tree = state["tree"]
+    reached = _answer_one(config, state, 0, batch, config.beam, leaves_only=True).labels
+    out = []
+    for leaves in reached:
+        nodes, level = [], np.unique(leaves[leaves >= 0])
+        while len(level) and level[0] >= 0:
+            nodes.append(level)
+            level = np.unique(tree.parent[level])
+        out.append(np.unique(np.concatenate(nodes)))
+    return out
+
+
+def n_nodes(state: State) -> int:
+    """Nodes of the tree."""
+    return int(state["tree"].n_nodes[0])
+
+
+def tree_table(state: State, max_depth: int | None = None) -> list[dict]:
+    """The nodes down to a depth, parents before children, with the labels of leaves."""
+    tree = state["tree"]
+    rows = []
+    level, depth = [0], 0
+    while level and (max_depth is None or depth <= max_depth):
+        below: list[int] = []
+        for node in level:
+            outputs = tree.outputs[node, : tree.size[node]]
+            leaf = bool(tree.is_leaf[node])
+            labels = outputs if leaf else outputs[:0]
+            rows.append({"node": node, "parent": int(tree.parent[node]), "depth": depth, "labels": labels})
+            below += [] if leaf else outputs.tolist()
+        level, depth = below, depth + 1
+    return rows
+
+
+def _most_labels(config: Config, state: State) -> int:
+    """The most labels that one tree scores for a row."""
+    most = 1
+    for tree, _ in trees_of(state):
+        n = int(tree.n_nodes[0])
+        sizes = np.sort(tree.size[:n][tree.is_leaf[:n] != 0])[::-1]
+        most = max(most, int(sizes[: config.beam].sum()))
+    return most
+
+
+def width(config: Config, state: State) -> int:
+    """The most labels scored for a row."""
+    return len(trees_of(state)) * _most_labels(config, state)
+
+
+def memory(config: Config, n_features: int, n_classes: int) -> int:
+    """Bytes of a trained model where every node knows every feature: right for dense rows, far too much for text."""
+    n_leaves = -(-4 * n_classes // (3 * config.arity))  # leaves are three quarters full
+    n_nodes = n_leaves + -(-n_leaves // (config.arity // 2)) + 1
+    width = block_width(config)
+    node = n_features * 8 * width + 8 * int(table_size(n_features)) + 12 * width + 4 * config.arity + 40
+    return config.n_trees * (n_nodes * node + 16 * n_classes) + 4 * n_features
+
+
+SPEC = register(ModelSpec("label-tree", init, learn, predict, score, paths, n_nodes, width, memory, fit))
