@@ -133,7 +133,10 @@ def main() -> None:
                 try:
                     result = run_peer(rival, *data, folder=folder, threads=2, timeout=args.timeout)
                 except PeerUnavailable as error:
-                    notes.append(f"{title}, {rival}: not run ({str(error).splitlines()[0][:150]}).")
+                    late = "timed out" in str(error)
+                    why = f"not done in {args.timeout:g} s" if late else "could not be installed or run"
+                    print(f"{title}, {rival}: {error}", file=sys.stderr)
+                    notes.append(f"{title}, {rival}: {why}.")
                     continue
                 precision = [100 * result.precision[k] for k in (1, 3, 5)]
                 rows.append(
