@@ -152,8 +152,11 @@ def test_rows_of_weight_zero_may_hold_anything(many, method):
     weights[:40] = 0.0
     rubbish = X.copy()
     rubbish[:40] *= 1e6
+    assert set(y[:40]) <= set(y[40:])
     model = getattr(LabelTreeClassifier(random_state=0), method)(rubbish, y, sample_weight=weights)
     assert model.score(X[40:], y[40:]) > 0.9
+    if method == "fit":  # test_streams.py has the same for partial_fit
+        assert bytes_of(model) == bytes_of(LabelTreeClassifier(random_state=0).fit(X[40:], y[40:]))
 
 
 def test_a_label_that_never_weighed_anything_is_never_answered():
@@ -163,11 +166,14 @@ def test_a_label_that_never_weighed_anything_is_never_answered():
 
 
 def test_classes_of_weight_zero_do_no_harm(text):
-    """Whole branches of them have no direction at all."""
     X, y = text
     model = LabelTreeClassifier(arity=4, random_state=0).fit(X, y, sample_weight=y < 40)
     assert model.score(X[y < 40], y[y < 40]) > 0.95
+    assert model.classes_.tolist() == list(range(80))
     assert np.isfinite(model.predict_topk(X, 3)[1]).all()
+    assert model.predict(X).max() < 40
+    model.partial_fit(X[y >= 40], y[y >= 40])
+    assert model.score(X, y) > 0.9
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])

@@ -170,8 +170,26 @@ def test_a_fitted_tree_grows_on(most):
     state = fitted(config, *first)
     n_nodes = model.n_nodes(state)
     model.learn(config, state, as_batch(later[0], False), *later[1:])
-    check_tree(config, state, np.union1d(first[1].label, later[1].label).tolist())
+    weighed = later[1].rows(np.flatnonzero(later[2])).label  # rows of weight zero are not there
+    check_tree(config, state, np.union1d(first[1].label, weighed).tolist())
     assert model.n_nodes(state) > n_nodes + 10
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+def test_a_tree_fitted_on_rows_without_values_grows_on(monkeypatch):
+    X, labels, _ = stream(5, 60, 20, True)
+    calls, plain = [], model._make_room
+
+    def make_room(*given):
+        calls.append(1)
+        assert len(calls) < 20
+        plain(*given)
+
+    monkeypatch.setattr(model, "_make_room", make_room)
+    config = configure()
+    state = fitted(config, 0 * X, labels, np.ones(60), sparse=True)
+    model.learn(config, state, as_batch(X, True), labels, np.ones(60))
+    check_tree(config, state, np.unique(labels.label).tolist())
 
 
 @pytest.mark.parametrize(("n_trees", "unit_rows"), [(1, False), (2, True), (2, False)])

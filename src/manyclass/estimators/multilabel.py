@@ -74,7 +74,7 @@ class MultilabelClassifier(ManyClassifier):
             raise ValueError("Sample weights must contain at least one non-zero number: there is no row to learn from.")
         rng = check_random_state(self.random_state)
         self._remember_matrix(y, matrix)
-        self._labels_a_row = max(1.0, matrix.nnz / matrix.shape[0])
+        self._labels_a_row = max(1.0, float(np.diff(matrix.indptr)[weights > 0].mean()))
         index, config, state = self._start(X, np.arange(matrix.shape[1]), matrix.shape[1], rng)
         self._config, self._index, self._state, self.history_ = config, index, state, []
         self._train(X, _labels_of(matrix), weights, rng)

@@ -59,7 +59,7 @@ def learn(config: Config, state: State, batch: Batch, labels: Any, weights: np.n
 
 
 def _make_room(state: State, suffix: str, label: int) -> None:
-    """Enlarge what the next row would not fit into: all that is more than half full is doubled."""
+    """Enlarge what the next row would not fit into: all that is at least half full is doubled."""
     tree, blocks = state[f"tree{suffix}"], state[f"blocks{suffix}"]
     new = {}
     if label >= len(tree.leaf_of):
@@ -67,8 +67,10 @@ def _make_room(state: State, suffix: str, label: int) -> None:
     else:
         sizes = {"node": len(tree.parent), "entry": len(blocks.feature), "record": len(blocks.weight)}
         used = {"node": tree.n_nodes[0], "entry": blocks.n_entries[0], "record": blocks.n_records[0]}
-        fullest = max(sizes, key=lambda name: used[name] / sizes[name])
-        grown = {name: 2 * size for name, size in sizes.items() if 2 * used[name] > size or name == fullest}
+        fullest = max(sizes, key=lambda name: used[name] / max(sizes[name], 1))
+        least = {"node": _FIRST_NODES, "entry": _FIRST_ENTRIES, "record": _FIRST_RECORDS}
+        wanted = [name for name in sizes if name == fullest or 2 * used[name] >= sizes[name]]
+        grown = {name: max(2 * sizes[name], least[name]) for name in wanted}
         new[f"blocks{suffix}"] = resize(blocks, **grown)
         if "node" in grown:
             new[f"tree{suffix}"] = resize(tree, node=grown["node"])
