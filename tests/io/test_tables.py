@@ -1,0 +1,263 @@
+"""CSV, TSV, JSONL and Parquet: columns into features, and what is wrong named."""
+
+import csv
+import json
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
+
+from manyclass.io import Reading, Source
+from manyclass.io.tables import cell_places
+
+COLUMNS = Reading(label="label", text=("title", "body"), numeric=("price",), categorical=("colour",), feature_bits=12)
+ROWS = [
+    {"label": "a", "title": "red shoes, two", "body": 'shoes "for" men', "price": 1.5, "colour": "red"},
+    {"label": "b", "title": "hat", "body": "", "price": -2, "colour": "blue"},
+    {"label": "a", "title": "line\nbreak here", "body": "\u00e4pfel", "price": None, "colour": None},
+]
+
+
+def expected_matrix(rows):
+    """The features of rows, made by scikit-learn."""
+    words = HashingVectorizer(n_features=2**12, alternate_sign=False)
+    body = HashingVectorizer(
+        n_features=2**12,
+        alternate_sign=False,
+        analyzer=lambda text: [f"body={w}" for w in words.build_analyzer()(text)],
+    )
+    pairs = []
+    for row in rows:
+        pair = {"price": row["price"] or 0}
+        if row["colour"]:
+            pair["colour"] = row["colour"]  # a text value becomes "colour=value"
+        pairs.append(pair)
+    X = words.transform([row["title"] for row in rows]) + body.transform([row["body"] for row in rows])
+    return (X + FeatureHasher(2**12, alternate_sign=False).transform(pairs)).toarray().astype(np.float32)
+
+
+def as_csv(path, rows, delimiter=",", line_end="\r\n"):
+    """Write rows by the csv module."""
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter, lineterminator=line_end)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def written(tmp_path, kind):
+    """The rows as a file of this kind."""
+    path = tmp_path / f"rows.{kind}"
+    if kind == "jsonl":
+        path.write_text("\n".join(map(json.dumps, ROWS)))
+    elif kind == "parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), path)
+    else:
+        as_csv(path, ROWS, {"csv": ",", "tsv": "\t"}[kind])
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
+def test_every_table_gives_the_features_of_scikit_learn(tmp_path, read, kind):
+    chunk = read(written(tmp_path, kind), COLUMNS)
+    assert chunk.labels.tolist() == ["a", "b", "a"] and chunk.labels.dtype == object and chunk.pointer is None
+    assert np.array_equal(chunk.X.toarray(), expected_matrix(ROWS))
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_columns_are_found_out_and_remembered(tmp_path, kind):
+    rows = [{"y": 3, "words": "one two three four", "n": 1, "c": "x y", "flag": "yes"}] * 5
+    path = tmp_path / f"a.{kind}"
+    if kind == "csv":
+        as_csv(path, rows)
+    elif kind == "jsonl":
+        path.write_text("\n".join(map(json.dumps, rows)))
+    else:
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    reading = Source(path, Reading(label="y")).reading
+    assert (reading.text, reading.numeric, reading.categorical) == (("words",), ("n",), ("c", "flag"))
+    assert reading.labels == "one" and reading.label_kind == ("text" if kind == "csv" else "int")
+    again = Source(path, Reading.from_dict(reading.to_dict()))
+    assert again.reading == reading
+
+
+def test_the_second_text_column_has_features_of_its_own(make, read):
+    X = read(make("a.csv", "l,t,u\na,word,word\n"), Reading(label="l", text=("t", "u"))).X
+    assert X.nnz == 2
+
+
+def test_only_named_columns_are_used(make, read):
+    text = "l,t,n\na,some word,nan\n"
+    assert read(make("a.csv", text), Reading(label="l", text=("t",))).X.nnz == 2
+
+
+def test_several_labels_in_a_cell(make, read):
+    path = make("a.tsv", "l\tn\na; b\t1\nc\t2\n")
+    chunk = read(path, Reading(label="l", label_separator=";"))
+    assert chunk.labels.tolist() == ["a", "b", "c"] and chunk.pointer.tolist() == [0, 2, 3]
+    path = make("b.csv", "l,n\n1;2,1\n3,2\n")
+    assert read(path, Reading(label="l", label_separator=";", label_kind="int")).labels.tolist() == [1, 2, 3]
+
+
+def test_several_labels_in_json(make, read):
+    chunk = read(make("a.jsonl", '{"l": [1, 2], "n": 1}\n\n{"l": [], "n": 2}\n{"l": 3.0}\n'), Reading(label="l"))
+    assert chunk.labels.tolist() == [1, 2, 3] and chunk.pointer.tolist() == [0, 2, 2, 3]
+
+
+def test_several_labels_in_parquet(tmp_path, read):
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"l": [["a"], ["b", "c"]], "n": [1.0, 2.0]}), path)
+    chunk = read(path, Reading(label="l"))
+    assert chunk.labels.tolist() == ["a", "b", "c"] and chunk.pointer.tolist() == [0, 1, 3]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_without_labels(tmp_path, read, kind):
+    path = tmp_path / f"a.{kind}"
+    rows = [{name: row[name] for name in row if name != "label"} for row in ROWS]
+    if kind == "csv":
+        as_csv(path, rows)
+    elif kind == "jsonl":
+        path.write_text("\n".join(map(json.dumps, rows)))
+    else:
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    chunk = read(path, COLUMNS, labelled=False)
+    assert chunk.labels is None and np.array_equal(chunk.X.toarray(), expected_matrix(ROWS))
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(*[st.text(st.characters(codec="utf-8", exclude_characters="\0"))] * 2), min_size=1, max_size=8)
+)
+def test_csv_cells_are_those_of_the_csv_module(tmp_path_factory, cells):
+    rows = [{"label": "x", "a": a, "b": b} for a, b in cells]
+    path = tmp_path_factory.mktemp("cells") / "a.csv"
+    as_csv(path, rows)
+    reading = Reading("csv", label="label", categorical=("a", "b"), feature_bits=20)
+    with open(path, newline="") as file:
+        kept = list(csv.DictReader(file))
+    hasher = FeatureHasher(2**20, input_type="string", alternate_sign=False)
+    names = [[f"{name}={row[name]}" for name in "ab" if row[name].strip()] for row in kept]
+    (chunk,) = Source(path, reading).chunks()
+    assert (scipy.sparse.csr_matrix(chunk.X) != hasher.transform(names).astype(np.float32)).nnz == 0
+
+
+def test_byte_order_mark_and_blank_lines(make, read):
+    chunk = read(make("a.csv", b"\xef\xbb\xbfl,n\r\n\r\na,1\r\n\n"), Reading(label="l"))
+    assert chunk.labels.tolist() == ["a"]
+
+
+def test_places_of_cells():
+    assert cell_places('a,"b\nc",d\n', ",") == [(0, 1), (0, 3), (1, 4)]
+    assert cell_places("\n", ",") == [(0, 1)] == cell_places("", ",")
+
+
+CSV = Reading(label="l", text=("t",), numeric=("n",), labels="one", label_kind="text")
+BAD_CSV = [
+    ("a,b", 0, 3, "2 cells"),
+    ("a,b,1,x", 0, 7, "4 cells"),
+    ("a,b,nan", 0, 5, "nan and inf"),
+    ("a,b,x", 0, 5, "not a number"),
+    ("a,b,1e39", 0, 5, "32-bit"),
+    ("a,b,1_0", 0, 5, "not a number"),
+    (",b,1", 0, 1, "missing"),
+    ('a,"b\nc",inf', 1, 4, "nan and inf"),
+    ('a,"b"x,1', 0, 3, "broken CSV"),
+    ('a,"b,1', 0, 3, "broken CSV"),
+    ("a,\xff,1", 0, 3, "UTF-8"),
+    ('a,"b\n\u20ac\xff",1', 1, 2, "UTF-8"),
+]
+
+
+def raw(text: str) -> bytes:
+    """UTF-8, but the sign \xff as a byte that is none."""
+    return b"\xff".join(part.encode() for part in text.split("\xff"))
+
+
+@pytest.mark.parametrize("record, line, column, what", BAD_CSV)
+def test_csv_errors_name_line_and_column(make, refused, record, line, column, what):
+    path = make("a.csv", b't,l,n\n"a\nb",x,1\n' + b"")
+    path = make("a.csv", raw(f'l,t,n\nx,"a\nb",1\n{record}\ny,c,2\n'))
+    error = refused(path, CSV)
+    assert (error.line, error.column) == (4 + line, column), error
+    assert what in str(error)
+    source = Source(path, CSV, skip_bad_lines=True)
+    assert [chunk.labels.tolist() for chunk in source.chunks()] == [["x", "y"]] and source.n_skipped == 1
+
+
+@pytest.mark.parametrize(
+    "text, column, what",
+    [
+        ("", 1, "empty"),
+        ("l,,n\n", 3, "without a name"),
+        ("l,n,l\n", 5, "two columns"),
+        ("a,t,n\n", 1, "the columns are 'a', 't', 'n'"),
+        ('l,"t\n', 3, "broken CSV"),
+    ],
+)
+def test_header_errors_are_never_skipped(make, refused, text, column, what):
+    error = refused(make("a.csv", text), CSV, skip_bad_lines=True)
+    assert (error.line, error.column) == (1, column) and what in str(error)
+
+
+def test_the_label_has_to_be_named(make, refused):
+    assert "which column holds the label; the columns are 'a', 'b'" in str(refused(make("a.csv", "a,b\n1,2\n")))
+
+
+JSON = Reading(label="l", text=("t",), numeric=("n",), labels="one", label_kind="int")
+BAD_JSON = [
+    ('{"l": 1', 8, "broken JSON"),
+    ("[1]", 1, "no object"),
+    ('{"t": "x"}', 1, "missing"),
+    ('{"n": 1, "l": null}', 10, "missing"),
+    ('{"n": 1, "l": "x"}', 10, "whole number"),
+    ('{"n": 1, "l": 1.5}', 10, "neither"),
+    ('{"n": 1, "l": true}', 10, "neither"),
+    ('{"n": 1, "l": [1, 2]}', 10, "several labels"),
+    ('{"l": 1, "n": NaN}', 15, "NaN"),
+    ('{"l": 1, "n": -Infinity}', 16, "Infinity"),
+    ('{"l": 1, "n": 1e999}', 10, "nan and inf"),
+    ('{"l": 1, "n": 1e39}', 10, "32-bit"),
+    ('{"l": 1, "n": [1]}', 10, "not a number"),
+    ('{"l": 1, "t": {}}', 10, "dict"),
+    ('{"l": 1, "t": "\\ud800"}', 10, "character"),
+    ('{"l": 1, "n": ' + "9" * 400 + "}", 10, "32-bit"),
+    ("[" * 100_000, 1, "JSON that cannot be read"),
+    ('{"l": "\xff"}', 8, "UTF-8"),
+]
+
+
+@pytest.mark.parametrize("line, column, what", BAD_JSON)
+def test_json_errors_name_line_and_column(make, refused, line, column, what):
+    path = make("a.jsonl", raw(f'{{"l": 1, "t": "x", "n": 1}}\n\n{line}\n{{"l": 2}}\n'))
+    error = refused(path, JSON)
+    assert (error.line, error.column) == (3, column), error
+    assert what in str(error)
+    source = Source(path, JSON, skip_bad_lines=True)
+    assert [chunk.labels.tolist() for chunk in source.chunks()] == [[1, 2]] and source.n_skipped == 1
+
+
+def test_parquet_errors_name_the_row(tmp_path, refused):
+    path = tmp_path / "a.parquet"
+    table = pyarrow.table({"l": ["a", None, "b", "c"], "n": [1.0, 2.0, float("nan"), 3.0]})
+    pyarrow.parquet.write_table(table, path)
+    error = refused(path, Reading(label="l"))
+    assert (error.line, error.column) == (2, None) and "row 2: the label" in str(error)
+    source = Source(path, Reading(label="l"), skip_bad_lines=True)
+    assert [chunk.labels.tolist() for chunk in source.chunks()] == [["a", "c"]] and source.n_skipped == 2
+    assert source.position == (path.stat().st_size, path.stat().st_size)
+    assert "the columns are 'l', 'n'" in str(refused(path, Reading(label="x")))
+
+
+def test_broken_parquet_files_are_refused(tmp_path, refused):
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"l": ["a"] * 99, "n": [1.0] * 99}), path)
+    content = path.read_bytes()
+    for end in range(0, len(content), 37):
+        path.write_bytes(content[:end])
+        assert "Parquet" in str(refused(path, Reading(label="l")))

@@ -1,0 +1,60 @@
+"""Files of the extreme-classification repository."""
+
+import numpy as np
+import pytest
+
+from manyclass.io import Reading, Source, known_format
+
+
+def test_sizes_come_from_the_header(make, read):
+    path = make("a.txt", "4 5 3\n0,2 0:1 4:0.5\n 1:1\n1 \n \n")
+    assert known_format(path) == "xmc"
+    source = Source(path)
+    expected = Reading("xmc", "several", "int", n_features=5, n_labels=3)
+    assert source.reading == expected
+    chunk = read(path)
+    assert chunk.X.shape == (4, 5)
+    assert chunk.labels.tolist() == [0, 2, 1] and chunk.pointer.tolist() == [0, 2, 2, 3, 3]
+    assert np.array_equal(chunk.X.toarray()[0], [1, 0, 0, 0, 0.5])
+
+
+def test_a_text_file_without_header_is_not_known(make, refused):
+    path = make("a.txt", "3 1:1\n")
+    assert known_format(path) is None
+    assert "give one of" in str(refused(path))
+
+
+def test_fewer_features_may_be_declared(make, read):
+    assert read(make("a.xmc", "1 1000 3\n0 999:1\n"), Reading(n_features=10)).X.shape == (1, 10)
+
+
+@pytest.mark.parametrize(
+    "text, line, column, what",
+    [
+        ("", 1, 1, "first line"),
+        ("1 2\n", 1, 1, "first line"),
+        ("1 1:1\n", 1, 1, "first line"),
+        ("1 0 3\n1\n", 1, 1, "at least one"),
+        ("1 5 3\n3 0:1\n", 2, 1, "number of labels"),
+        ("1 5 3\n0,-1 0:1\n", 2, 3, "number of labels"),
+        ("1 5 3\n0 1:1 5:1\n", 2, 7, "number of features"),
+        ("1 5 3\n0 1:1 # no\n", 2, 7, "colon"),
+        ("1 5 3\n1:1\n", 2, 1, "no label"),
+        ("1 5 3\n0,,1 1:1\n", 2, 3, "whole number"),
+        ("3 5 3\n0 1:1\n1 1:1\n\n", 3, 1, "after 2 rows"),
+        ("1 5 3\n0 1:1\n1 1:1\n", 3, 1, "after 2 rows"),
+    ],
+)
+def test_errors_name_line_and_column(make, refused, text, line, column, what):
+    error = refused(make("a.xmc", text))
+    assert (error.line, error.column) == (line, column), error
+    assert what in str(error)
+
+
+def test_skipping_also_forgives_the_number_of_rows(make):
+    source = Source(make("a.xmc", "3 5 3\n0 1:1\n7 1:1\n"), skip_bad_lines=True)
+    assert [chunk.n_skipped for chunk in source.chunks()] == [1]
+
+
+def test_a_broken_header_cannot_be_skipped(make, refused):
+    assert refused(make("a.xmc", "x\n0 1:1\n"), skip_bad_lines=True).line == 1
