@@ -3,7 +3,9 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .estimators import LabelTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier
+    from .estimators import LabelTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier, load_model
+    from .io import DataError
+    from .io.model_file import ModelFormatError
     from .models.learners import SGD, AdaGrad, NormalizedAdaGrad
 
 __version__ = "0.1.0"
@@ -11,14 +13,20 @@ __version__ = "0.1.0"
 __all__ = [
     "SGD",
     "AdaGrad",
+    "DataError",
     "LabelTreeClassifier",
+    "ModelFormatError",
     "NormalizedAdaGrad",
     "OneAgainstAllClassifier",
     "RecallTreeClassifier",
     "__version__",
+    "load_model",
 ]
 
 _HOMES = {
+    "DataError": ".io",
+    "ModelFormatError": ".io.model_file",
+    "load_model": ".estimators",
     "SGD": ".models.learners",
     "AdaGrad": ".models.learners",
     "NormalizedAdaGrad": ".models.learners",

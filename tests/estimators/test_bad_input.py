@@ -28,7 +28,8 @@ BAD_ROWS = {
     "no rows": (X_GOOD[:0], Y_GOOD[:0], None, "0 sample"),
     "one dimension": (X_GOOD[0], Y_GOOD[:3], None, "2D array"),
     "three dimensions": (np.ones((5, 3, 1)), Y_GOOD, None, "dim 3"),
-    "text in X": ([["a", "b", "c"]] * 5, Y_GOOD, None, "could not convert|string"),
+    "text in X": ([["a", "b", "c"]] * 5, Y_GOOD, None, "TfidfVectorizer or HashingVectorizer"),
+    "raw text": (["red apple", "green apple", "car", "slow car", "house"], Y_GOOD, None, r"text \('red apple' first\)"),
     "complex X": (X_GOOD + 1j, Y_GOOD, None, "Complex"),
     "too few labels": (X_GOOD, Y_GOOD[:4], None, "inconsistent"),
     "labels are not whole": (X_GOOD, Y_GOOD + 0.5, None, "continuous|Unknown label"),
@@ -39,6 +40,61 @@ BAD_ROWS = {
     "nan weight": (X_GOOD, Y_GOOD, [1, 1, np.nan, 1, 1], "NaN"),
     "too few weights": (X_GOOD, Y_GOOD, [1, 1], "sample_weight"),
 }
+
+
+TAG_LISTS = {
+    "lists": [["a", "b"], ["c"], [], ["a"], ["b"]],
+    "lists of one length": [["a", "b"], ["c", "d"], ["a", "c"], ["b", "d"], ["a", "d"]],
+    "sets": [{"a"}, {"b"}, {"a", "b"}, {"c"}, {"c"}],
+    "tuples": np.fromiter([(1, 2), (1,), (2,), (3,), (1, 3)], object),
+}
+NO_LABELS = {
+    "numbers and text": ([1, "a", 2, "a", 1], r"mixes text with other labels \(1 in row 0, 'a' in row 1\): convert"),
+    "text and numbers": (np.array(["a", "a", 2, "a", 1], object), r"'a' in row 0, 2 in row 2\): convert all"),
+    "nothing": ([None, (1, 2), 1, 2, 3], "row 0 has no label"),
+    "nothing, later": (["a", "b", None, "c", float("nan")], "row 2 has no label"),
+    "numbers as objects": (np.arange(5).astype(object), r"objects of type int.*astype\(str\) or .astype\(int\)"),
+    "what cannot be sorted": ([object() for _ in range(5)], "objects of type object.*convert"),
+    "numbers and dates": (np.array([1, np.datetime64("2020-01-01"), 2, 3, 4], object), "objects of type int.*convert"),
+    "bytes": ([b"a", b"b", b"c", b"a", b"b"], "objects of type bytes.*convert"),
+}
+
+
+@pytest.mark.parametrize("name", TAG_LISTS)
+def test_lists_of_labels_are_told_where_to_go(kind, name):
+    model = kind(random_state=0).partial_fit(X_GOOD, Y_GOOD)
+    for method in (kind().fit, kind().partial_fit, model.partial_fit, model.diagnose):
+        with pytest.raises(ValueError, match=r"MultiLabelBinarizer|matrix of zeros and ones|matrix of shape"):
+            method(X_GOOD, TAG_LISTS[name])
+    if name != "lists of one length":
+        with pytest.raises(ValueError, match="MultiLabelBinarizer"):
+            kind().fit(X_GOOD, TAG_LISTS[name])
+
+
+@pytest.mark.parametrize("name", NO_LABELS)
+def test_what_is_no_label_is_told_what_to_do(kind, name):
+    y, message = NO_LABELS[name]
+    model = kind(random_state=0).partial_fit(X_GOOD, Y_GOOD)
+    for method in (kind().fit, kind().partial_fit, model.partial_fit, model.diagnose):
+        with pytest.raises(ValueError, match=message):
+            method(X_GOOD, y)
+    with pytest.raises(ValueError, match=message.replace("y ", "classes ")):
+        kind().partial_fit(X_GOOD, Y_GOOD, classes=y)
+
+
+@pytest.mark.parametrize("form", [list, np.array, lambda X: np.array(X, object), lambda X: [[x] for x in X]])
+def test_raw_text_is_sent_to_a_vectorizer(kind, form):
+    X = form(["red apple", "green apple and a long text that is cut", "car", "slow car", "house"])
+    model = kind(random_state=0).fit(X_GOOD, Y_GOOD)
+    for method in (kind().fit, kind().partial_fit, model.diagnose):
+        with pytest.raises(ValueError, match=r"X holds text \('red apple' first\).*TfidfVectorizer or"):
+            method(X, Y_GOOD)
+    with pytest.raises(ValueError, match="TfidfVectorizer"):
+        model.predict(X)
+    with pytest.raises(ValueError, match=r"\('green apple and a long text\.\.\.' first\)"):
+        model.predict(X[1:])
+    with pytest.raises(ValueError, match="TfidfVectorizer"):
+        model.predict("red apple")
 
 
 def is_wrong_from_the_start(name):

@@ -271,6 +271,31 @@ def test_groups_by_means_route_better_than_random_ones(text):
     assert means > random
 
 
+@pytest.mark.parametrize(("loss", "n_trees"), [("softmax", 1), ("logistic", 1), ("softmax", 2), ("logistic", 2)])
+def test_scores_are_what_the_documentation_says(text, loss, n_trees):
+    X, y = text
+    for labels in (y, np.eye(80, dtype=int)[y]):
+        if labels.ndim == 2 and loss == "softmax":
+            continue
+        model = LabelTreeClassifier(arity=4, beam=3, loss=loss, n_trees=n_trees, random_state=0).fit(X, labels)
+        best, scores = model.predict_topk(X, 80)
+        chances = np.take_along_axis(model.predict_proba(X), best, axis=1)
+        expected = np.exp(scores)
+        if labels.ndim == 1 and n_trees == 1:
+            expected /= expected.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(chances, expected, rtol=1e-3, atol=1e-6)
+        assert loss == "softmax" or scores.max() <= 0.0
+        if n_trees == 1:  # without the path, the score is the predictor's own
+            _, own = model.set_params(prior=0.0).predict_topk(X, 80)
+            assert np.all(own[:, 0] >= scores[:, 0])
+        table, paths = model.tree_table(), model.decision_path(X)
+        assert paths.shape[1] == len(table) == model._state["tree"].n_nodes[0]
+
+
+def test_the_progressive_error_is_not_known_after_fit(tree):
+    assert np.isnan(tree.progressive_error_)
+
+
 def test_threads_change_no_byte_and_no_answer(text, monkeypatch):
     X, y = text
     single, threads = (LabelTreeClassifier(random_state=0, n_jobs=n).fit(X[:1000], y[:1000]) for n in (1, 3))

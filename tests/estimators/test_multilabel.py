@@ -1,11 +1,12 @@
 """Rows with several labels: y as a matrix of zeros and ones, dense or sparse, in and out."""
 
+import copy
 import itertools
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import DataConversionWarning, NotFittedError
 
 from manyclass import LabelTreeClassifier
 from manyclass.estimators import multilabel
@@ -148,11 +149,46 @@ def test_diagnosis_by_hand(model, tagged):
     wider = model.diagnose(X, never_met)
     assert wider["accuracy"] == report["accuracy"]
     assert wider["recall"] == pytest.approx((candidates & truth).sum() / (truth.sum() + 300))
-    narrower = model.diagnose(X, Y[:, :30])
-    assert narrower["recall"] == pytest.approx((candidates & truth)[:, :30].sum() / truth[:, :30].sum())
     assert model.score(X, Y) == pytest.approx((model.predict(X).toarray() == truth).all(axis=1).mean())
     with pytest.raises(ValueError, match="300 rows but y has 299"):
         model.diagnose(X, Y[:-1])
+    with pytest.raises(ValueError, match="y has 30 columns but the model knows 62 labels: give a column for each"):
+        model.diagnose(X, Y[:, :30])
+
+
+def test_y_stays_of_its_kind(model, tagged, text):
+    X = tagged[0][800:]
+    for y in (np.arange(300), ["a"] * 300, np.ones((300, 1), int)):
+        for method in (model.diagnose, model.partial_fit):
+            with pytest.raises(ValueError, match=r"matrix of zeros and ones; .* has shape \(300,.* of 62 columns"):
+                method(X, y)
+    with pytest.raises(ValueError, match="MultiLabelBinarizer"):
+        model.diagnose(X, [["a", "b"], ["c"]] * 150)
+    single = LabelTreeClassifier(random_state=0).fit(text[0][:100], text[1][:100])
+    for y in (np.eye(100, 80), sp.eye_array(100, 80, format="csr")):
+        with pytest.raises(ValueError, match=r"one label a row; .*matrix of shape \(100, 80\)"):
+            single.diagnose(text[0][:100], y)
+
+
+def test_a_single_column_is_a_matrix_if_sparse(tagged):
+    X, column = tagged[0][:100], tagged[1][:100, :1].toarray() | (np.arange(100)[:, None] < 20)
+    with pytest.warns(DataConversionWarning):
+        dense = LabelTreeClassifier(random_state=0).fit(X, column)
+    sparse = LabelTreeClassifier(random_state=0).fit(X, sp.csr_array(column))
+    assert (dense.multilabel_, sparse.multilabel_) == (False, True)
+    assert (dense.predict(X).shape, sparse.predict(X).shape) == ((100,), (100, 1))
+    with pytest.raises(ValueError, match=r"shape \(100, 1\) and is read as one label a row.*a single column: sparse"):
+        sparse.partial_fit(X, column)
+    sparse.partial_fit(X, sp.csr_array(column))
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.5, float("nan"), "low", None])
+def test_a_threshold_set_after_training_is_checked_too(model, tagged, value):
+    other = copy.copy(model).set_params(threshold=value)
+    with pytest.raises(ValueError, match=r"threshold must be a number from 0\.0 to 1\.0, got"):
+        other.predict(tagged[0])
+    with pytest.raises(ValueError, match=r"threshold must be a number from 0\.0 to 1\.0, got"):
+        other.fit(*tagged)
 
 
 def test_a_dense_answer_that_is_too_large_is_refused(tagged, monkeypatch):

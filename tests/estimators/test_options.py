@@ -1,5 +1,7 @@
 """Weights, early stopping, progress and memory: the options that several estimators share."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -135,6 +137,67 @@ def test_estimate_of_memory_grows(model):
     assert by_classes[0] > 0
     by_features = [model.estimate_memory(n, 500) for n in (1, 10, 100, 1000)]
     assert by_features == sorted(by_features)
+
+
+def test_memory_for_a_matrix_counts_its_trees(blobs):
+    model = LabelTreeClassifier(arity=4, beam=2)
+    one, two = (model.set_params(n_trees=n).estimate_memory(5, 12) for n in (1, 2))
+    model.set_params(n_trees="auto")
+    assert model.estimate_memory(5, 12) == one < model.estimate_memory(5, 12, multilabel=True) == two
+    X, y = blobs
+    fitted = LabelTreeClassifier(arity=4, beam=2, random_state=0).fit(X, np.eye(12)[y])
+    assert fitted.estimate_memory(5, 12) == one
+    assert 0.5 <= two / fitted.n_bytes_ <= 2.0
+    with pytest.raises(ValueError, match="softmax"):
+        LabelTreeClassifier(loss="softmax").estimate_memory(5, 12, multilabel=True)
+
+
+def test_one_tree_is_enough_where_the_paths_reach_every_leaf(blobs):
+    X, y = blobs
+    for beam, n_trees in ((3, 2), (4, 1)):  # 12 labels in 4 leaves
+        clf = LabelTreeClassifier(arity=4, beam=beam, random_state=0).fit(X, np.eye(12)[y])
+        assert clf._config.n_trees == n_trees
+
+
+def test_messages_and_docstrings_name_both_ends(kind):
+    """Of every option that is a number with two ends."""
+    words = dict(re.findall(r"\n    (\w+) : (.*?)(?=\n    \w|\Z)", kind.__doc__, re.DOTALL))
+    for name, limit in kind._limits.items():
+        if not isinstance(limit, tuple) or isinstance(limit[0], str):
+            continue
+        _, low, high = limit
+        for value in [low - 1, "many"] + ([] if high is None else [high + 1]):
+            with pytest.raises(ValueError, match=f"{name} must be a ") as caught:
+                kind(**{name: value}).estimate_memory(3, 3)
+            reach = f"of at least {low}" if high is None else f"from {low} to {high}"
+            assert re.search(rf"number {reach}( \(or .*\))?, got {value!r}\.$", str(caught.value))
+        if high is not None and name != "validation_fraction":
+            assert re.search(rf"{low:g} .*to {high:,.10g}".replace("e-09", "e-9"), " ".join(words[name].split()))
+
+
+@pytest.mark.parametrize(("name", "value"), [("beam", 1), ("prior", 2.0)])
+def test_options_of_answers_change_at_once(kind, many, name, value):
+    if name not in kind._get_param_names():
+        return
+    X, y = many
+    options = {"n_candidates": 6} if kind is RecallTreeClassifier else {"arity": 4}
+    model = kind(random_state=0, n_epochs=2, **options).fit(X, y)
+    before, trained = bytes_of(model), model.predict_topk(X, 3)
+    report = model.diagnose(X, y)
+    model.set_params(**{name: value})
+    scores = model.predict_topk(X, 3)[1]
+    assert not np.array_equal(scores, trained[1])
+    if name == "beam":
+        assert model.diagnose(X, y)["candidates_scored"] < report["candidates_scored"]
+        assert model.candidates(X).sum() == pytest.approx(model.diagnose(X, y)["candidates_scored"] * len(y))
+        assert model.decision_path(X).sum() <= model.diagnose(X, y)["nodes_visited"] * len(y) + 0.5
+    assert bytes_of(model) == before
+    model.set_params(**{name: -1})
+    for method in (model.predict, model.predict_topk, model.predict_proba, model.candidates, model.decision_path):
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            method(X)
+    model.set_params(**{name: kind().get_params()[name]})
+    np.testing.assert_array_equal(model.predict_topk(X, 3)[1], trained[1])
 
 
 @pytest.mark.parametrize("n", [0, -3, 2.5, "7", None])

@@ -2,6 +2,8 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import lru_cache
 from numbers import Integral
 from typing import Any
 
@@ -12,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from ..models.spec import Answers, ModelSpec, Scored
 from ..models.state import n_bytes
 from .batches import as_batch, blocks, check_sparse, indicator, rows_between
+from .checks import check_labels, check_text
 from .classes import ClassIndex
 
 # predict_proba is refused above this many bytes of dense output.
@@ -133,7 +136,7 @@ class AnswersMixin:
         X = self._check_inputs(X)
         nodes: list[np.ndarray] = []
         for first, last in blocks(X.shape[0]):
-            nodes += self._spec.paths(self._config, self._state, as_batch(rows_between(X, first, last)))
+            nodes += self._spec.paths(self._answering(), self._state, as_batch(rows_between(X, first, last)))
         sizes = np.array([len(row) for row in nodes])
         return indicator(sizes, np.concatenate(nodes), self._spec.n_nodes(self._state))
 
@@ -154,6 +157,7 @@ class AnswersMixin:
             `routers_scored`; `candidates_scored`; `work`, the last two added.
         """
         X = self._check_inputs(X)
+        check_labels(y)
         y = column_or_1d(y)
         if len(y) != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows but y has {len(y)}.")
@@ -200,13 +204,17 @@ class AnswersMixin:
             raise AttributeError(f"This {type(self).__name__} is not fitted yet and has no n_bytes_.")
         return n_bytes(self._state)
 
+    def _answering(self) -> Any:
+        """The config to answer with: that of training, but for options that may change afterwards."""
+        return self._config
+
     def _answers(self, X, k: int) -> Answers:
         """Answers for all rows, block by block over `n_jobs` threads."""
-        n_classes = len(self._index)
+        n_classes, config = len(self._index), self._answering()
 
         def answer(block):
             batch = as_batch(rows_between(X, *block))
-            return self._spec.predict(self._config, self._state, batch, k, n_classes)
+            return self._spec.predict(config, self._state, batch, k, n_classes)
 
         threads = min(n_threads(self.n_jobs), -(-X.shape[0] // _WORTH_A_THREAD))
         ranges = list(blocks(X.shape[0], -(-X.shape[0] // threads)))
@@ -219,14 +227,15 @@ class AnswersMixin:
 
     def _scoring_blocks(self, n: int):
         """Row ranges whose candidates with their scores fit into some 50 MB."""
-        return blocks(n, max(1, (1 << 22) // max(1, self._spec.width(self._config, self._state))))
+        return blocks(n, max(1, (1 << 22) // max(1, self._spec.width(self._answering(), self._state))))
 
     def _score(self, X) -> Scored:
-        return self._spec.score(self._config, self._state, as_batch(X))
+        return self._spec.score(self._answering(), self._state, as_batch(X))
 
     def _check_inputs(self, X):
         check_is_fitted(self, "_state")
         if not self._is_ready(X):
+            check_text(X)
             with np.errstate(over="ignore", invalid="ignore"):
                 X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, order="C", reset=False)
         return check_sparse(X)
@@ -243,6 +252,12 @@ class AnswersMixin:
             and not hasattr(self, "feature_names_in_")
             and bool(np.isfinite(X.data).all())
         )
+
+
+@lru_cache(maxsize=64)
+def changed(config: Any, **options: Any) -> Any:
+    """The config with other options; remembered, since single rows are asked one by one."""
+    return replace(config, **options)
 
 
 def wrong_share(seen) -> float:

@@ -14,18 +14,21 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from ..models.spec import Labels
 from .answers import AnswersMixin, n_threads, wrong_share
-from .batches import HEAVIEST, as_batch, check_missing, check_sparse, check_targets, check_values, check_weights
-from .checks import check_options
+from .batches import HEAVIEST, as_batch, check_sparse, check_targets, check_values, check_weights
+from .checks import check_labels, check_options, check_text
 from .classes import ClassIndex, in_order_of_appearance
+from .files import FilesMixin
 from .progress import progress_bar
 
 _CHUNK = 1 << 14  # rows learned between two looks at the progress bar and the keyboard
 
 
-class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class ManyClassifier(AnswersMixin, FilesMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """A classifier for many classes over one `ModelSpec`."""
 
     _limits: dict[str, Any]
+    _may_be_none: tuple[str, ...] = ()
+    _may_be_auto: tuple[str, ...] = ()
 
     @abstractmethod
     def _make_config(self, n_features: int, sparse: bool, seed: int) -> Any:
@@ -50,6 +53,7 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
         self
         """
         with self._unchanged_on_error():
+            self._slim, self._extra = False, {}
             return self._fit(X, y, sample_weight)
 
     def _fit(self, X, y, sample_weight):
@@ -108,6 +112,8 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
         -------
         self
         """
+        if self._slim:
+            raise ValueError("This is a slim model, made for answers only: load the whole one to go on learning.")
         with self._unchanged_on_error():
             return self._partial_fit(X, y, classes, sample_weight)
 
@@ -127,6 +133,7 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
             y = index.as_known(y)
             new = in_order_of_appearance(y)
         if classes is not None:
+            check_labels(classes, "classes")
             known = column_or_1d(classes)
             known = np.unique(known) if first else in_order_of_appearance(known)
             (index or ClassIndex(known)).check_kind(known)
@@ -165,6 +172,13 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
             if show is not None:
                 show(len(part), wrong_share(self._state["seen"]))
 
+    def _begin_epoch(self, epoch: int) -> None:
+        """Learn at the pace of the given epoch from now on, and count wrong answers anew. Mutates: state."""
+        self.n_epochs_ = epoch + 1
+        if hasattr(self, "_state"):
+            seen = self._state["seen"]
+            seen.mass[0] = seen.wrong_mass[0] = 0.0
+
     def _epoch(self, X, order, labels, weights, epoch: int) -> dict:
         """Learn all rows once and tell how the answers before learning fared."""
         seen = self._state["seen"]
@@ -194,7 +208,10 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
         return np.array([self.class_weight.get(label, 1.0) for label in classes.tolist()], float)
 
     def estimate_memory(self, n_features, n_classes, sparse=False) -> int:
-        """Bytes that a trained model will take, before any training.
+        """Bytes that a trained model will take, about, before any training.
+
+        Counted as if every row had every feature and, up to `table_bits`, every predictor a weight for each:
+        `n_bytes_` tells the truth afterwards.
 
         Parameters
         ----------
@@ -243,9 +260,16 @@ class ManyClassifier(AnswersMixin, ClassifierMixin, BaseEstimator, metaclass=ABC
             self.__dict__.update(before)
             raise
 
+    def _check_kept(self) -> None:
+        """Refuse attributes from a file that this estimator could not have written: a ValueError."""
+        epochs = getattr(self, "n_epochs_", 0)
+        if type(epochs) is not int or epochs < 0 or not isinstance(getattr(self, "history_", []), list):
+            raise ValueError("the record of epochs is broken")
+
     def _check_rows(self, X, y, sample_weight, reset: bool):
         """Inputs, labels and weights as the kernels want them, or a clear error."""
-        check_missing(y)
+        check_text(X)
+        check_labels(y)
         with np.errstate(over="ignore", invalid="ignore"):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float32, order="C", reset=reset)
         X = check_values(check_sparse(X))

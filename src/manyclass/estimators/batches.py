@@ -16,23 +16,11 @@ SMALLEST = 1e-30
 _BLOCK = 1 << 12  # rows answered by one call of a kernel
 
 
-def check_missing(y) -> None:
-    """Refuse labels that are not there, before anybody tries to sort them."""
-    labels = np.asarray(y)
-    if labels.dtype.kind == "O" and labels.ndim == 1:
-        for i, label in enumerate(labels.tolist()):
-            missing = label is None or type(label).__name__ in ("NAType", "NaTType")
-            if missing or (isinstance(label, float) and label != label):
-                raise ValueError(f"Input y contains NaN or None: row {i} has no label.")
-
-
 def check_targets(y: np.ndarray) -> None:
     """Refuse what is no label. That most labels of a batch come once is what this package is for: no warning."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%", UserWarning)
         check_classification_targets(y)
-    if y.dtype.kind == "O" and len({isinstance(label, str) for label in y.tolist()}) > 1:
-        raise ValueError("y mixes text with other labels: convert all labels to one type, for example str.")
 
 
 def as_batch(X) -> Batch:

@@ -13,26 +13,44 @@ class ClassIndex:
     """
 
     def __init__(self, labels: np.ndarray):
-        self._dtype_kind = labels.dtype.kind
+        self.kind: str = labels.dtype.kind  # of the array that the first labels came in
         self._labels: list = []
         self._ids: dict = {}
         self._array: np.ndarray | None = None
         self.add(labels)
 
+    @classmethod
+    def known(cls, labels: np.ndarray, kind: str) -> "ClassIndex":
+        """An index of labels that came in an array of the given kind; ValueError if one stands twice.
+
+        The array is kept as it is; what finds labels in it is made when first needed: answers never need it.
+        """
+        if len(set(labels.tolist())) != len(labels):
+            raise ValueError("a label stands twice")
+        out = cls(labels[:0])
+        out.kind, out._array = kind, labels
+        return out
+
     def __len__(self) -> int:
-        return len(self._labels)
+        return len(self._labels) or (0 if self._array is None else len(self._array))
 
     @property
     def array(self) -> np.ndarray:
         """All labels, by id."""
-        if self._array is None or len(self._array) != len(self._labels):
-            self._array = np.array(self._labels, dtype=object if self._dtype_kind == "O" else None)
+        if self._array is None or len(self._array) != len(self):
+            self._array = np.array(self._labels, dtype=object if self.kind == "O" else None)
         return self._array
+
+    def _open(self) -> None:
+        """Make what finds labels, if only their array is there."""
+        if not self._labels and self._array is not None:
+            self._labels = self._array.tolist()
+            self._ids = {label: at for at, label in enumerate(self._labels)}
 
     def check_kind(self, labels: np.ndarray) -> None:
         """Refuse text after numbers or numbers after text: nobody could look such labels up."""
         kind = {True: "text", False: "numbers"}
-        text = isinstance(self._labels[0], (str, bytes))
+        text = isinstance(self.array[0], (str, bytes))
         if _is_text(labels) != text:
             raise ValueError(
                 f"Labels are {kind[_is_text(labels)]} but earlier ones were {kind[text]}: "
@@ -41,12 +59,14 @@ class ClassIndex:
 
     def as_known(self, labels: np.ndarray) -> np.ndarray:
         """Whole numbers stored as floats become ints again where the known labels are ints."""
-        if labels.dtype.kind == "f" and type(self._labels[0]) is int and np.all(labels == np.floor(labels)):
+        whole = labels.dtype.kind == "f" and np.asarray(self.array[0]).dtype.kind in "iu"
+        if whole and np.all(labels == np.floor(labels)):
             return labels.astype(np.int64)
         return labels
 
     def add(self, labels: np.ndarray) -> None:
         """Append those labels that are new, in the order given."""
+        self._open()
         for label in labels.tolist():
             if label not in self._ids:
                 self._ids[label] = len(self._labels)
@@ -54,10 +74,12 @@ class ClassIndex:
 
     def missing(self, labels: np.ndarray) -> list:
         """Those of the labels that are not known."""
+        self._open()
         return [label for label in labels.tolist() if label not in self._ids]
 
     def encode(self, y: np.ndarray) -> np.ndarray:
         """Ids of the labels in y, all of which must be known."""
+        self._open()
         unique, inverse = np.unique(y, return_inverse=True)
         ids = np.fromiter((self._ids[label] for label in unique.tolist()), np.int32, len(unique))
         return ids[inverse]

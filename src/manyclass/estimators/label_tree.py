@@ -1,14 +1,17 @@
 """Label tree as a scikit-learn estimator."""
 
+import math
 from numbers import Integral, Real
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from ..models import label_tree as model
 from ..models.spec import Labels
-from .answers import n_threads
+from .answers import changed, n_threads
 from .batches import NARROW, as_batch
+from .checks import check_options
 from .multilabel import MultilabelClassifier
 from .progress import progress_bar
 
@@ -21,33 +24,39 @@ class LabelTreeClassifier(MultilabelClassifier):
     enters the leaf its first row is routed to, and full leaves split. Time for a row is logarithmic in the number of
     labels: `beam` x `arity` x depth routers and at most `beam` x `arity` labels are scored.
 
+    After training, `set_params` changes `beam`, `prior`, `threshold` and `n_jobs` for answers at once, and
+    `class_weight` for the next `partial_fit`; all other options wait for a `fit`.
+
     Parameters
     ----------
     arity : int, default=16
         Most children of a node and most labels of a leaf; 4 to 64. Multiples of 16 make the best use of the machine.
     beam : int, default=10
-        How many of the best paths to follow.
+        How many of the best paths to follow; 1 to 256.
     loss : {"auto", "softmax", "logistic"}, default="auto"
         Over the labels reached: joint, or each alone. "auto": softmax with one label a row, logistic with several.
     tree : {"means", "random"}, default="means"
         How `fit` groups labels: by their mean rows, or at random (to see what the groups are worth).
-    start : float, "auto", default="auto"
-        Weight of the cosine between a row and a label's mean row, which training then corrects; 0: start from nothing.
-        "auto": 20 with softmax, 10 with logistic loss. Routers take half of it.
+    start : float or "auto", default="auto"
+        Weight of the cosine between a row and a label's mean row, which training then corrects; 0 (start from nothing)
+        to 1,000,000. "auto": 20 with softmax, 10 with logistic loss. Routers take half of it.
     rate : float or "auto", default="auto"
-        Size of a step of SGD; `fit` lets it fall to 0. "auto": 2 with softmax, 1 with logistic loss, less
-        where `fit` finds more than 5 labels a row: such labels are noisy.
+        Size of a step of SGD, 1e-9 to 1,000,000; `fit` lets it fall to 0. "auto": 2 with softmax, 1 with logistic
+        loss, less where `fit` finds more than 5 labels a row: such labels are noisy.
     prior : float or "auto", default="auto"
-        Weight of the path's log-probability in a label's score. "auto": 0.3 with softmax, 0.5 with logistic loss.
+        Weight of the path's log-probability in a label's score; 0 to 1,000,000. "auto": 0.3 with softmax, 0.5 with
+        logistic loss; set after training, "auto" is what training began with.
     normalize : bool or "auto", default="auto"
         Scale every row to length 1. "auto": text only, which is taken to be sparse with more than 256 features.
     threshold : float, default=0.5
-        With several labels a row: `predict` gives the labels above this probability.
+        With several labels a row: `predict` gives the labels above this probability; 0 to 1. Labels of few rows seldom
+        reach 0.5, so that many rows get none: take a threshold that does well on held-out rows, or `predict_topk`.
     n_epochs : int or "auto", default="auto"
-        Passes over the rows in `fit`. "auto": 5 with softmax on text, else 10.
+        Passes over the rows in `fit`, 1 to 1,000,000. "auto": 5 with softmax on text, else 10.
     n_trees : int or "auto", default="auto"
-        Trees grown in `fit` from different draws, whose probabilities are averaged. "auto": 1 with softmax, 2 with
-        logistic loss. `partial_fit` from nothing grows one.
+        Trees grown in `fit` from different draws, 1 to 1,000,000, whose probabilities are averaged. "auto": 1 with
+        softmax, 2 with logistic loss, unless y is a matrix of so few columns that the paths reach every leaf anyway.
+        `partial_fit` from nothing grows one. `decision_path` and `tree_table` show the first.
     class_weight : dict, "balanced" or None
         Weight of each class, with one label a row; "balanced" in `fit` only.
     random_state : int, RandomState or None
@@ -65,7 +74,8 @@ class LabelTreeClassifier(MultilabelClassifier):
     multilabel_ : bool
         Whether y was a matrix of zeros and ones.
     progressive_error_ : float
-        Share of the rows of `partial_fit` that were answered wrongly just before being learned.
+        Share of the rows of `partial_fit` that were answered wrongly just before being learned; NaN after `fit`, which
+        answers no row.
     n_bytes_ : int
         Bytes of the model.
     n_features_in_ : int
@@ -96,8 +106,13 @@ class LabelTreeClassifier(MultilabelClassifier):
         "loss": ("auto", "softmax", "logistic"),
         "tree": ("means", "random"),
         "threshold": (Real, 0.0, 1.0),
+        "start": (Real, 0, 1_000_000),
+        "rate": (Real, 1e-9, 1_000_000),
+        "prior": (Real, 0, 1_000_000),
+        "n_epochs": (Integral, 1, 1_000_000),
+        "n_trees": (Integral, 1, 1_000_000),
     }
-    _may_be_none = ()
+    _may_be_auto = ("start", "rate", "prior", "n_epochs", "n_trees")
 
     def __init__(
         self,
@@ -153,9 +168,15 @@ class LabelTreeClassifier(MultilabelClassifier):
             unit_rows=bool(text if self.normalize == "auto" else self.normalize),
             cluster=self.tree,
             n_epochs=int(self._number("n_epochs", auto["n_epochs"] if text else 10)),
-            n_trees=int(self._number("n_trees", auto["n_trees"])),
+            n_trees=int(self._number("n_trees", 1 if self._reaches_all() else auto["n_trees"])),
             seed=seed,
         )
+
+    def _reaches_all(self) -> bool:
+        """Whether the paths lead to every leaf: a further tree would find the same labels."""
+        if self._n_columns is None:
+            return False
+        return 2 ** math.ceil(math.log2(max(1.0, self._n_columns / self.arity))) <= self.beam
 
     def _number(self, name: str, auto: float) -> float:
         value = getattr(self, name)
@@ -163,21 +184,14 @@ class LabelTreeClassifier(MultilabelClassifier):
 
     def _check_options(self) -> None:
         super()._check_options()
-        kinds = {"start": Real, "rate": Real, "prior": Real, "n_epochs": Integral, "n_trees": Integral}
-        for name, kind in kinds.items():
-            value = getattr(self, name)
-            if isinstance(value, str) and value == "auto":
-                continue
-            number = isinstance(value, kind) and not isinstance(value, bool)
-            low = 1 if kind is Integral else 0
-            if not number or not low <= value < 1e6 or (name == "rate" and value == 0):
-                what = "a whole number of at least 1" if kind is Integral else "a number of at least 0"
-                what = "a number above 0" if name == "rate" else what
-                raise ValueError(f'{name} must be "auto" or {what}, got {value!r}.')
         if self._multilabel and self.loss == "softmax":
             raise ValueError('loss="softmax" goes with one label a row; use "logistic" (or "auto") for a matrix y.')
         if not isinstance(self.normalize, bool) and self.normalize != "auto":
             raise ValueError(f'normalize must be "auto", True or False, got {self.normalize!r}.')
+
+    def _answering(self) -> model.Config:
+        check_options(self, {name: self._limits[name] for name in ("beam", "prior")})
+        return changed(self._config, beam=int(self.beam), prior=self._number("prior", self._config.prior))
 
     def _train(self, X, labels, weights, rng) -> None:
         if not weights.all():  # rows of no weight are as if not there
@@ -195,8 +209,49 @@ class LabelTreeClassifier(MultilabelClassifier):
             model.fit(self._config, self._state, X, as_batch(X), labels, weights, jobs, tell)
         self.n_epochs_ = self._config.n_epochs
 
+    def predict_topk(self, X, k=None) -> tuple[np.ndarray, np.ndarray]:
+        """The k best labels of each row with their scores, best first.
+
+        Where fewer than k labels were reached, others fill the row with score -inf.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Inputs.
+        k : int, optional
+            How many; at most the number of classes. Default: 5, or all of fewer classes.
+
+        Returns
+        -------
+        labels, scores : ndarrays of shape (n_samples, k)
+            What a score is depends on the loss. P(path) is the product of the routers' probabilities from the root to
+            the label's leaf, and s the score of the label's own predictor.
+
+            - softmax: s + `prior` x log P(path), log-odds up to a constant of the row;
+            - logistic: log(sigmoid(s)) + `prior` x log P(path), never above 0. After a matrix y it is the logarithm of
+              what `predict_proba` gives; with one label a row, that scales exp(score) to the sum 1;
+            - several trees: the logarithm of what `predict_proba` gives, the mean over the trees; a tree that did not
+              reach the label counts as 0.
+        """
+        return super().predict_topk(X, k)
+
+    def decision_path(self, X) -> sp.csr_array:
+        """Which nodes of the tree each row passed on its `beam` paths; of the first tree where there are several.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        csr_array of shape (n_samples, n_nodes), bool
+            Node 0 is the root; the columns are the nodes of `tree_table`.
+        """
+        return super().decision_path(X)
+
     def tree_table(self, max_depth: int | None = None) -> list[dict]:
-        """The tree as a list of nodes, parents before children.
+        """The tree as a list of nodes, parents before children; the first tree where there are several.
 
         Parameters
         ----------

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..models.spec import Labels
 from .base import ManyClassifier
 from .batches import check_sparse, check_values, check_weights, rows_between
+from .checks import check_labels, check_options, check_text
 
 # A dense matrix of answers is refused above this many cells: ask with a sparse y, or for the top k.
 _DENSE_CELLS = 1 << 30
@@ -30,6 +32,11 @@ def is_indicator(y: Any) -> bool:
     return len(shape) == 2 and shape[1] > 1
 
 
+def y_shape(y: Any) -> tuple:
+    """Shape of a y of any kind."""
+    return tuple(y.shape) if hasattr(y, "shape") else np.asarray(y).shape
+
+
 def as_indicator(y: Any, n_rows: int) -> sp.csr_array:
     """y as a sparse matrix with sorted columns, without stored zeros, or a clear error."""
     if sp.issparse(y):
@@ -37,7 +44,10 @@ def as_indicator(y: Any, n_rows: int) -> sp.csr_array:
     else:
         dense = np.asarray(y)
         if dense.dtype.kind not in "biuf":
-            raise ValueError(f"y is a matrix of type {dense.dtype}; several labels a row are given as zeros and ones.")
+            raise ValueError(
+                f"y is a matrix of type {dense.dtype}; several labels a row are given as zeros and ones, which sklearn."
+                "preprocessing.MultiLabelBinarizer(sparse_output=True).fit_transform(y) makes of lists of labels."
+            )
         matrix = sp.csr_array(dense)
     if matrix.shape[0] != n_rows:
         raise ValueError(f"X has {n_rows} rows but y has {matrix.shape[0]}.")
@@ -59,8 +69,52 @@ class MultilabelClassifier(ManyClassifier):
     """A classifier that takes one label a row, or a matrix of zeros and ones with several."""
 
     threshold: float
+    _kept = (*ManyClassifier._kept, "_multilabel", "_labels_a_row", "_sparse_answers", "_answer_type")
     _multilabel = False
     _labels_a_row = 1.0
+    _n_columns: int | None = None  # of y, once they are known
+
+    def fit(self, X, y, sample_weight=None):
+        """Learn from scratch.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Inputs; kept sparse if sparse.
+        y : array-like of shape (n_samples,), or matrix of shape (n_samples, n_labels)
+            One label a row, of any type that scikit-learn accepts; or zeros and ones, dense or sparse, for several
+            labels a row. Rows without a label and columns without a row are welcome. A dense y of shape (n_samples, 1)
+            is one label a row, with scikit-learn's warning; a sparse one is a matrix of a single label.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each row counts.
+
+        Returns
+        -------
+        self
+        """
+        return super().fit(X, y, sample_weight)
+
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Go on learning, row by row as they come; new labels are welcome at any time.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,), or matrix of shape (n_samples, n_labels)
+            As in `fit`, and of the same kind in all calls. Labels not met before are appended to `classes_`. A matrix
+            wider than before adds its last columns as new labels; a narrower one is refused.
+        classes : array-like, optional
+            Labels to know beforehand (sorted into `classes_`); on later calls, labels to add at its end. With one
+            label a row only.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each row counts.
+
+        Returns
+        -------
+        self
+        """
+        return super().partial_fit(X, y, classes, sample_weight)
 
     def _fit(self, X, y, sample_weight):
         self._multilabel, self._labels_a_row = is_indicator(y), 1.0
@@ -75,6 +129,7 @@ class MultilabelClassifier(ManyClassifier):
         rng = check_random_state(self.random_state)
         self._remember_matrix(y, matrix)
         self._labels_a_row = max(1.0, float(np.diff(matrix.indptr)[weights > 0].mean()))
+        self._n_columns = matrix.shape[1]
         index, config, state = self._start(X, np.arange(matrix.shape[1]), matrix.shape[1], rng)
         self._config, self._index, self._state, self.history_ = config, index, state, []
         self._train(X, _labels_of(matrix), weights, rng)
@@ -82,9 +137,8 @@ class MultilabelClassifier(ManyClassifier):
 
     def _partial_fit(self, X, y, classes, sample_weight):
         first = not hasattr(self, "_state")
-        if not first and self._multilabel != is_indicator(y):
-            told = "a matrix of zeros and ones" if self._multilabel else "one label a row"
-            raise ValueError(f"This {type(self).__name__} learned from {told}; y must stay of that kind.")
+        if not first:
+            self._check_same_kind(y)
         self._multilabel = is_indicator(y)
         if not self._multilabel:
             return super()._partial_fit(X, y, classes, sample_weight)
@@ -97,9 +151,8 @@ class MultilabelClassifier(ManyClassifier):
             self._remember_matrix(y, matrix)
             index, config, state = self._start(X, np.arange(matrix.shape[1]), 0, rng)
             self._config, self._index, self._state, self.history_ = config, index, state, []
-        elif matrix.shape[1] < len(self._index):
-            raise ValueError(f"y has {matrix.shape[1]} columns but the model knows {len(self._index)} labels.")
         else:
+            self._check_width(matrix)
             self._index.add(np.arange(len(self._index), matrix.shape[1]))
         labels = _labels_of(matrix)
         self._learn(X, np.arange(X.shape[0]), labels, weights, max(0, getattr(self, "n_epochs_", 0) - 1))
@@ -108,10 +161,39 @@ class MultilabelClassifier(ManyClassifier):
     def _check_matrix(self, X, y, sample_weight, reset: bool):
         if self.class_weight is not None:
             raise ValueError("class_weight goes with one label a row; weigh rows by sample_weight here.")
+        check_text(X)
         with np.errstate(over="ignore", invalid="ignore"):
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, order="C", reset=reset)
         X = check_values(check_sparse(X))
         return X, as_indicator(y, X.shape[0]), check_weights(sample_weight, X.shape[0])
+
+    def _check_same_kind(self, y) -> None:
+        """One label a row stays one label a row, and a matrix a matrix."""
+        if self._multilabel == is_indicator(y):
+            return
+        this = f"This {type(self).__name__} learned from"
+        if not self._multilabel:
+            raise ValueError(f"{this} one label a row; y must stay of that kind, it is a matrix of shape {y_shape(y)}.")
+        check_labels(y)
+        raise ValueError(
+            f"{this} a matrix of zeros and ones; y must stay of that kind, it has shape {y_shape(y)} and is read as "
+            f"one label a row: give a matrix of {len(self._index)} columns (a single column: sparse)."
+        )
+
+    def _check_width(self, matrix) -> None:
+        if matrix.shape[1] < len(self._index):
+            raise ValueError(
+                f"y has {matrix.shape[1]} columns but the model knows {len(self._index)} labels: give a column for "
+                "each, of zeros where no row has it."
+            )
+
+    def _check_kept(self) -> None:
+        super()._check_kept()
+        several = type(self._multilabel) is bool and isinstance(self._labels_a_row, float)
+        if not several or self._config.multilabel != self._multilabel:
+            raise ValueError("the record of labels a row is broken")
+        if self._multilabel and not (type(self._sparse_answers) is bool and isinstance(self._answer_type, np.dtype)):
+            raise ValueError("the record of the answers' type is broken")
 
     def _remember_matrix(self, y, matrix) -> None:
         self._sparse_answers = sp.issparse(y)
@@ -139,6 +221,7 @@ class MultilabelClassifier(ManyClassifier):
         X = self._check_inputs(X)
         if not self._multilabel:
             return self.classes_[self._answers(X, 1).labels[:, 0]]
+        check_options(self, {"threshold": self._limits["threshold"]})
         n_classes = len(self._index)
         if not self._sparse_answers and X.shape[0] * n_classes > _DENSE_CELLS:
             raise ValueError(
@@ -164,7 +247,8 @@ class MultilabelClassifier(ManyClassifier):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Inputs.
         y : array-like of shape (n_samples,), or matrix of shape (n_samples, n_classes)
-            True labels; labels that the model never met count as wrong.
+            True labels, a matrix if the model learned from one. Labels that the model never met, or columns of a wider
+            matrix, count as missed; a narrower matrix is refused.
 
         Returns
         -------
@@ -174,10 +258,12 @@ class MultilabelClassifier(ManyClassifier):
             last two added.
         """
         check_is_fitted(self, "_state")
+        self._check_same_kind(y)
         if not self._multilabel:
             return super().diagnose(X, y)
         X = self._check_inputs(X)
         truth = as_indicator(y, X.shape[0])
+        self._check_width(truth)
         answers = self._answers(X, 1)
         n_classes = max(len(self._index), truth.shape[1])
         truth.resize(truth.shape[0], n_classes)
@@ -197,6 +283,29 @@ class MultilabelClassifier(ManyClassifier):
             "work": float(routers + candidates),
         }
 
+    def estimate_memory(self, n_features, n_classes, sparse=False, multilabel=False) -> int:
+        """Bytes that a trained model will take at most, about, before any training.
+
+        It is the bound for rows that have every feature. Sparse text needs far less (WordNet: 139 MB of 1.8 GB), since
+        a node keeps only the features of its own rows: `n_bytes_` tells the truth afterwards.
+
+        Parameters
+        ----------
+        n_features, n_classes : int
+            Size of the problem.
+        sparse : bool, default=False
+            Whether the inputs will be sparse; the bound is the same.
+        multilabel : bool, default=False
+            Whether y will be a matrix: `n_trees="auto"` depends on it.
+
+        Returns
+        -------
+        int
+        """
+        twin = clone(self)
+        twin._multilabel, twin._n_columns = bool(multilabel), n_classes if multilabel else None
+        return super(MultilabelClassifier, twin).estimate_memory(n_features, n_classes, sparse)
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
@@ -205,5 +314,3 @@ class MultilabelClassifier(ManyClassifier):
 
 def _labels_of(matrix: sp.csr_array) -> Labels:
     return Labels(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32))
-
-

@@ -10,6 +10,9 @@ from .base import EPOCH_LIMITS, ManyClassifier
 class OneAgainstAllClassifier(ManyClassifier):
     """One-against-all: every class has a linear predictor, all are scored. The yardstick.
 
+    After training, `set_params` changes `n_jobs` for answers at once, and `class_weight` for the next `partial_fit`;
+    all other options wait for a `fit`.
+
     Parameters
     ----------
     loss : {"softmax", "logistic"}, default="softmax"
@@ -21,9 +24,9 @@ class OneAgainstAllClassifier(ManyClassifier):
     learner : {"auto", "sgd", "adagrad", "normalized-adagrad"} or an instance, default="auto"
         How the predictors learn: see `RecallTreeClassifier`. With `rank`, AdaGrad with the rate given.
     table_bits : int, default=28
-        At most 2**table_bits weights: beyond, features are hashed into fewer lines.
+        At most 2**table_bits weights, 8 to 40 bits: beyond, features are hashed into fewer lines.
     n_epochs : int, default=10
-        Passes over the rows in `fit`.
+        Passes over the rows in `fit`, at least 1.
     shuffle : bool, default=True
         Whether `fit` shuffles the rows before each epoch.
     class_weight : dict, "balanced" or None
@@ -31,9 +34,9 @@ class OneAgainstAllClassifier(ManyClassifier):
     early_stopping : bool, default=False
         Hold out a part of the rows in `fit` and stop when it is no longer answered better; the last epoch is kept.
     validation_fraction : float, default=0.1
-        The part held out.
+        The part held out, between 0 and 1.
     patience : int, default=2
-        Epochs without improvement before stopping early.
+        Epochs without improvement before stopping early, at least 1.
     random_state : int, RandomState or None
         Seed: with the same int, the same bytes.
     n_jobs : int, default=1

@@ -6,7 +6,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..models import recall_tree as model
 from ..models.learners import NormalizedAdaGrad, resolve
+from .answers import changed
 from .base import EPOCH_LIMITS, ManyClassifier
+from .checks import check_options
 
 
 class RecallTreeClassifier(ManyClassifier):
@@ -16,23 +18,26 @@ class RecallTreeClassifier(ManyClassifier):
     After Daumé, Karampatziakis, Langford and Mineiro, "Logarithmic Time One-Against-Some" (2017). Nearest to
     the paper is `RecallTreeClassifier(beam=1, loss="logistic", path_features="bias")`; docs/deviations.md has the rest.
 
+    After training, `set_params` changes `beam` and `n_jobs` for answers at once, and `class_weight` for the next
+    `partial_fit`; all other options wait for a `fit`.
+
     Parameters
     ----------
     n_candidates : int, optional
-        Labels that a node keeps (the paper's F). Default: 4 ceil(log2 of the classes seen so far).
+        Labels that a node keeps (the paper's F); 1 to 10,000. Default: 4 ceil(log2 of the classes seen so far).
     max_depth : int, optional
-        Deepest level of the tree (the paper's D). Default: logarithmic in the classes seen so far.
+        Deepest level of the tree (the paper's D); 0 to 60. Default: logarithmic in the classes seen so far.
     bernstein : float, "auto" or None, default="auto"
         Weight of the penalty in the recall bound (the paper's lambda) by which a row stops at an inner node. None
         always goes to a leaf. "auto" is 1.0 for a single path and None for several, whose joint recall the bound
-        does not describe.
+        does not describe, by the `beam` that training began with.
     path_features : {"off", "bias", "stop", "crossed"}, default="off"
         What a predictor knows of the path: nothing; a bias for each (node, class) on the path, as in the paper;
         weights of its own for (stopping node, class); the same for every node of the path, which is most accurate,
         slowest and largest.
     beam : int, default=8
-        How many of the best paths to follow at most, joining their candidates; the paper follows 1. Paths with
-        less than 8 % of the best path's chance are dropped early, so clear cases stay cheap.
+        How many of the best paths to follow at most, 1 to 1,024, joining their candidates; the paper follows 1. Paths
+        with less than 8 % of the best path's chance are dropped early, so clear cases stay cheap.
     randomized : bool, default=False
         Draw the route in training by the router's probability instead of following its sign.
     loss : {"softmax", "logistic"}, default="softmax"
@@ -43,10 +48,10 @@ class RecallTreeClassifier(ManyClassifier):
     router_learner : as `learner`, default="auto"
         How the routers learn. "auto": normalised AdaGrad with rate 0.8 and no decay.
     table_bits : int, default=27
-        At most 2**table_bits weights for the routers, and as many for the predictors: while rows x features fit,
-        every weight has its own slot; beyond, they are hashed.
+        At most 2**table_bits weights for the routers, and as many for the predictors, 8 to 40 bits: while rows x
+        features fit, every weight has its own slot; beyond, they are hashed.
     n_epochs : int, default=10
-        Passes over the rows in `fit`.
+        Passes over the rows in `fit`, at least 1.
     shuffle : bool, default=True
         Whether `fit` shuffles the rows before each epoch.
     class_weight : dict, "balanced" or None
@@ -54,9 +59,9 @@ class RecallTreeClassifier(ManyClassifier):
     early_stopping : bool, default=False
         Hold out a part of the rows in `fit` and stop when it is no longer answered better; the last epoch is kept.
     validation_fraction : float, default=0.1
-        The part held out.
+        The part held out, between 0 and 1.
     patience : int, default=2
-        Epochs without improvement before stopping early.
+        Epochs without improvement before stopping early, at least 1.
     random_state : int, RandomState or None
         Seed: with the same int, the same bytes.
     n_jobs : int, default=1
@@ -173,7 +178,11 @@ class RecallTreeClassifier(ManyClassifier):
             return None
         if isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < float("inf"):
             return float(value)
-        raise ValueError(f'bernstein must be "auto", None or a number of at least 0, got {value!r}.')
+        raise ValueError(f'bernstein must be "auto", None or a finite number of at least 0, got {value!r}.')
+
+    def _answering(self) -> model.Config:
+        check_options(self, {"beam": self._limits["beam"]})
+        return changed(self._config, beam=int(self.beam))
 
     def tree_table(self, max_depth: int | None = None) -> list[dict]:
         """The tree as a list of nodes, parents before children.

@@ -7,6 +7,7 @@ import numpy as np
 from .blocks import make_room
 from .jit import inner_leaf, leaf, njit
 from .label_paths import final_score, follow_paths, make_paths, make_scratch, row_scale, score_leaves
+from .slim_blocks import n_known
 from .topk import offer
 
 # Rows routed together: enough to share a node's weights, few enough for their paths to stay in the cache.
@@ -20,14 +21,14 @@ def _room_for(blocks, n_rows, n_features):
     """Room for the largest node; none for a few rows, for which no node is opened."""
     most = np.int64(0)
     if n_rows >= FEW:
-        for node in range(len(blocks.n_used)):
-            most = max(most, blocks.n_used[node])
-    return make_room(np.int64(n_features) if most > 0 else np.int64(0), most, blocks.weight.shape[1], np.int64(0))
+        for node in range(len(blocks.bias)):
+            most = max(most, n_known(blocks, node))
+    return make_room(np.int64(n_features) if most > 0 else np.int64(0), most, blocks.bias.shape[1], np.int64(0))
 
 
 @inner_leaf
 def _answer_rows(tree, blocks, scale, batch, n_rows, options, paths, scratch, labels, scores, work, room, leaves_only):
-    width = blocks.weight.shape[1]
+    width = blocks.bias.shape[1]
     k = labels.shape[1]
     most = paths.node.shape[0]
     for i in range(n_rows):
@@ -62,7 +63,7 @@ def answer_batch(tree, blocks, scale, batch, n_rows, options, longest, n_feature
     One kernel for both: most of it is the same, and it takes long to compile. Mutates: labels, scores, work.
     Cost: O(beam x depth) nodes a row.
     """
-    width = blocks.weight.shape[1]
+    width = blocks.bias.shape[1]
     block = min(np.int64(BLOCK_ROWS), np.int64(n_rows), max(np.int64(1), MOST_SCORES // (options.beam * width)))
     scratch = make_scratch(longest, width, np.int64(1))
     n_nodes = tree.n_nodes[0] if block > 1 else np.int64(0)

@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .blocks import close_node, open_node, score_node, score_row
+from .blocks import close_node, score_row
 from .inputs import span, squared_length
 from .jit import inlined_leaf, inner_leaf, leaf, njit
 from .losses import SOFTMAX, log_sigmoid
+from .slim_blocks import n_known, open_outputs, score_outputs
 from .topk import offer
 
 
@@ -157,8 +158,9 @@ def meet_node(blocks, batch, first, q, n, start, paths, room):
         begin, stop = span(batch, first + paths.order[last] // beam)
         n_values += stop - begin
         last += 1
-    if n_values > 3 * blocks.n_used[node] and len(room.feature) > blocks.n_used[node] > 0:
-        return last, np.int64(open_node(blocks, node, start, room))
+    n_features = n_known(blocks, node)
+    if n_values > 3 * n_features and len(room.feature) > n_features > 0:
+        return last, np.int64(open_outputs(blocks, node, start, room))
     return last, np.int64(-1)
 
 
@@ -168,7 +170,7 @@ def follow_paths(tree, blocks, batch, first, n_rows, scales, options, scratch, p
 
     Cost: O(beam x depth) nodes of `arity` outputs a row.
     """
-    beam, width = options.beam, blocks.weight.shape[1]
+    beam, width = options.beam, blocks.bias.shape[1]
     for r in range(n_rows):
         paths.node[r, 0], paths.chance[r, 0], paths.size[r] = 0, 0.0, 1
     while True:
@@ -185,7 +187,7 @@ def follow_paths(tree, blocks, batch, first, n_rows, scales, options, scratch, p
                 if n_open >= 0:
                     score_row(batch, i, scales[i], room.local, room.weight, blocks.bias[node], scratch.score)
                 else:
-                    score_node(blocks, node, batch, i, scales[i], options.router_start, scratch, scratch.score)
+                    score_outputs(blocks, node, batch, i, scales[i], options.router_start, scratch, scratch.score)
                 log_chances(scratch.score, tree.size[node], options.loss, paths.child[r], b * width)
                 work[i, 1] += 1
                 work[i, 2] += tree.size[node]
@@ -220,7 +222,7 @@ def _keep_best(tree, paths, r, beam, width, work, i):
 @inner_leaf
 def score_leaves(tree, blocks, batch, first, n_rows, scales, options, scratch, paths, work, room):
     """Scores of the labels of all leaves reached, into paths.child. Mutates: scratch, paths, work."""
-    beam, width = options.beam, blocks.weight.shape[1]
+    beam, width = options.beam, blocks.bias.shape[1]
     n = group_by_node(tree, paths, n_rows, True)
     q = np.int64(0)
     while q < n:
@@ -232,7 +234,7 @@ def score_leaves(tree, blocks, batch, first, n_rows, scales, options, scratch, p
             if n_open >= 0:
                 score_row(batch, i, scales[i], room.local, room.weight, blocks.bias[node], scratch.score)
             else:
-                score_node(blocks, node, batch, i, scales[i], options.start, scratch, scratch.score)
+                score_outputs(blocks, node, batch, i, scales[i], options.start, scratch, scratch.score)
             for c in range(tree.size[node]):
                 paths.child[r, b * width + c] = scratch.score[c]
             work[i, 1] += 1

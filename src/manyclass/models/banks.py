@@ -1,5 +1,7 @@
 """Make and grow banks of linear predictors within a stated number of weights."""
 
+import numpy as np
+
 from ..kernels.banks import hash_rows
 from .groups import Bank
 from .state import make, resize
@@ -38,6 +40,14 @@ def grow_bank(bank: Bank, rows: int, n_features: int, table_bits: int) -> Bank:
     hashed = make_bank(rows, n_features, table_bits, adaptive)
     hash_rows(bank, hashed)
     return hashed
+
+
+def slim_bank(bank: Bank, rows: int) -> Bank:
+    """The first predictors without what only learning needs."""
+    weight = bank.weight if bank.mask[0] else bank.weight[:rows]
+    none = np.zeros((1, 1), bank.grad_sq.dtype)
+    bias = bank.bias[:rows]
+    return bank._replace(weight=weight, grad_sq=none, bias=bias, bias_grad_sq=np.zeros_like(bias))
 
 
 def bank_bytes(rows: int, n_features: int, table_bits: int, adaptive: bool) -> int:

@@ -97,6 +97,17 @@ class Blocks(NamedTuple):
     n_records: Annotated[Array, Field("i8", ("one",))]
 
 
+class SlimBlocks(NamedTuple):
+    """Weights of a wide tree for answers only: each node's features, sorted, and the weights that are not zero."""
+
+    first: Annotated[Array, Field("i8", ("node_end",))]  # where a node's features begin, and end: the next one's begin
+    feature: Annotated[Array, Field("i4", ("entry",), -1)]
+    begin: Annotated[Array, Field("u4", ("entry",))]  # where a feature's weights begin
+    lanes: Annotated[Array, Field("u2", ("entry", "part"))]  # a bit for each output that has a weight
+    value: Annotated[Array, Field("f4", ("value",))]
+    bias: Annotated[Array, Field("f4", ("node", "place"))]
+
+
 class Scale(NamedTuple):
     """What the stream has shown of the features' sizes."""
 

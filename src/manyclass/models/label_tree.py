@@ -11,6 +11,7 @@ from ..kernels.inputs import Batch
 from ..kernels.label_tree_growth import first_bias
 from ..kernels.losses import SOFTMAX, probabilities_batch
 from .groups import LabelTree, Run, Scale, Seen, State
+from .label_tree_file import GROUPS, check, slim, trim
 from .label_tree_fit import fit
 from .label_tree_state import Config, as_labels, block_width, empty_blocks, longest_row, options_of, suffix_of, trees_of
 from .spec import Answers, ModelSpec, Scored, register, rows_of
@@ -204,4 +205,11 @@ def memory(config: Config, n_features: int, n_classes: int) -> int:
     return config.n_trees * (n_nodes * node + 16 * n_classes) + 4 * n_features
 
 
-SPEC = register(ModelSpec("label-tree", init, learn, predict, score, paths, n_nodes, width, memory, fit))
+SPEC = register(
+    ModelSpec(
+        "label-tree",
+        Config,
+        GROUPS,
+        *(init, learn, predict, score, paths, n_nodes, width, memory, check, slim, trim, tree_table, fit),
+    )
+)

@@ -13,6 +13,8 @@ from .groups import Blocks, LabelTree, State
 from .spec import Labels
 from .state import make
 
+MOST_PATHS = 256  # that may be asked for
+
 
 @dataclass(frozen=True)
 class Config:
@@ -77,7 +79,7 @@ def suffix_of(number: int) -> str:
     return f"_{number}" if number else ""
 
 
-def trees_of(state: State) -> list[tuple[LabelTree, Blocks]]:
+def trees_of(state: State) -> list[tuple[LabelTree, Any]]:
     """All trees with their blocks; most models have one."""
     n = sum(name.startswith("tree") for name in state)
     return [(state[f"tree{suffix_of(number)}"], state[f"blocks{suffix_of(number)}"]) for number in range(n)]

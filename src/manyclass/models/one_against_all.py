@@ -12,9 +12,10 @@ from ..kernels.inputs import Batch, Dense
 from ..kernels.losses import LOSSES, probabilities_batch
 from ..kernels.topk import best_columns
 from .groups import Columns, Projection, Scale, Seen, State
+from .invariants import check_scale, check_seen, is_power, need, need_no_pruning
 from .learners import Learner, slowed
 from .spec import Answers, ModelSpec, Scored, register, rows_of
-from .state import make, resize
+from .state import cut, make, resize
 
 _FIRST_CLASSES = 16
 _BLOCK_SCORES = 1 << 23  # scores held at once: 32 MB
@@ -213,4 +214,51 @@ def width(config: Config, state: State) -> int:
     return int(state["seen"].n_labels[0])
 
 
-SPEC = register(ModelSpec("one-against-all", init, learn, predict, score, paths, n_nodes, width, memory))
+GROUPS = {"columns": Columns, "projection": Projection, "scale": Scale, "seen": Seen}
+
+
+def check(config: Config, state: State, n_features: int, n_classes: int) -> None:
+    """Everything that the kernels trust."""
+    need(config.loss in LOSSES, f"the loss is {config.loss!r}.")
+    need(8 <= config.table_bits <= 40, f"table_bits is {config.table_bits}.")
+    need(config.rank is None or config.rank > 0, f"rank is {config.rank}.")
+    need(config.n_negatives is None or config.n_negatives > 0, f"n_negatives is {config.n_negatives}.")
+    columns, projection = state["columns"], state["projection"]
+    lines, room = columns.weight.shape
+    mask = int(columns.mask[0])
+    lines_of_features = lines
+    if config.rank:
+        need(mask == 0 and lines == config.rank, f"columns.weight has {lines} lines, not the rank {config.rank}.")
+        need(projection.weight.shape[1] == config.rank, f"projection.weight has the shape {projection.weight.shape}.")
+        lines_of_features = len(projection.weight)
+        mask = _projection_mask(state)
+    if mask:
+        fits = lines_of_features == mask + 1 and is_power(mask + 1)
+        need(fits, f"{lines_of_features} lines and the mask {mask} do not go together.")
+    else:
+        need(lines_of_features == n_features, f"{lines_of_features} lines for {n_features} features.")
+    for name, group in (("columns", columns), ("projection", projection)):
+        shape = group.grad_sq.shape
+        need(
+            shape == group.weight.shape or 1 in shape,
+            f"{name}.grad_sq has the shape {shape}, not that of the weights.",
+        )
+    check_scale(state["scale"], n_features)
+    check_seen(state["seen"], min(n_classes, room))
+
+
+def slim(config: Config, state: State, n_classes: int, prune: float = 0.0) -> tuple[Config, State]:
+    """What answers need: no sums of squared gradients, no room for more classes."""
+    need_no_pruning(prune)
+    columns, projection = cut(state["columns"], **{"class": n_classes}), state["projection"]
+    none = np.zeros((1, 1), np.float32)
+    columns = columns._replace(grad_sq=none, bias_grad_sq=np.zeros_like(columns.bias))
+    projection = projection._replace(grad_sq=np.zeros((1, projection.weight.shape[1]), np.float32))
+    return config, {**state, "columns": columns, "projection": projection}
+
+
+SPEC = register(
+    ModelSpec(
+        "one-against-all", Config, GROUPS, init, learn, predict, score, paths, n_nodes, width, memory, check, slim
+    )
+)

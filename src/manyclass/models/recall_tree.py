@@ -11,11 +11,12 @@ from ..kernels import recall_answers as answer_kernels
 from ..kernels import recall_tree as kernel
 from ..kernels.inputs import Batch
 from ..kernels.losses import LOSSES, probabilities_batch
-from .banks import bank_bytes, grow_bank, make_bank
-from .groups import Candidates, Counts, LabelTable, Scale, Seen, State, Tree
+from .banks import bank_bytes, grow_bank, make_bank, slim_bank
+from .groups import Bank, Candidates, Counts, LabelTable, Scale, Seen, State, Tree
+from .invariants import check_bank, check_scale, check_seen, is_power, need, need_no_pruning, need_range
 from .learners import Learner, slowed
 from .spec import Answers, ModelSpec, Scored, register, rows_of
-from .state import copy, make, resize
+from .state import copy, cut, make, resize
 
 PATH_FEATURES = {
     "off": feature_kernels.OFF,
@@ -25,6 +26,7 @@ PATH_FEATURES = {
 }
 
 DEEPEST = kernel.DEEPEST
+MOST_PATHS = 1024  # that may be asked for
 
 _FIRST_NODES, _FIRST_ENTRIES, _FIRST_CLASSES = 128, 1024, 16
 
@@ -163,7 +165,7 @@ def score(config: Config, state: State, batch: Batch) -> Scored:
 def paths(config: Config, state: State, batch: Batch) -> list[np.ndarray]:
     """The nodes that each row passes, those of all its paths."""
     options, tree = _options(config), state["tree"]
-    longest = int(tree.depth.max()) + 1
+    longest = int(tree.depth[: n_nodes(state)].max()) + 1
     nodes = np.full((rows_of(batch), longest * options.beam), -1, np.int32)
     groups = [state[name] for name in ("tree", "router", "counts", "candidates")]
     answer_kernels.paths_batch(*groups, batch, options, nodes)
@@ -219,4 +221,92 @@ def width(config: Config, state: State) -> int:
     return int(kernel.widest(state["candidates"], _options(config)))
 
 
-SPEC = register(ModelSpec("recall-tree", init, learn, predict, score, paths, n_nodes, width, memory))
+# -- files ---------------------------------------------------------------------------------------------------------
+
+GROUPS = {
+    "tree": Tree,
+    "router": Bank,
+    "scorer": Bank,
+    "path": Bank,
+    "counts": Counts,
+    "candidates": Candidates,
+    "table": LabelTable,
+    "scale": Scale,
+    "seen": Seen,
+}
+
+
+def check(config: Config, state: State, n_features: int, n_classes: int) -> None:
+    """Everything that the kernels trust."""
+    need(config.loss in LOSSES, f"the loss is {config.loss!r}.")
+    need(config.path_features in PATH_FEATURES, f"path_features is {config.path_features!r}.")
+    need(config.max_depth is None or 0 <= config.max_depth <= DEEPEST, f"max_depth is {config.max_depth}.")
+    need(1 <= config.beam <= MOST_PATHS, f"beam is {config.beam}.")
+    need(config.n_candidates is None or config.n_candidates > 0, f"n_candidates is {config.n_candidates}.")
+    need(8 <= config.table_bits <= 40, f"table_bits is {config.table_bits}.")
+    check_tree(state["tree"])
+    n, room = n_nodes(state), len(state["tree"].parent)
+    counts, candidates, table, path = (state[name] for name in ("counts", "candidates", "table", "path"))
+    check_bank("router", state["router"], n_features)
+    check_bank("scorer", state["scorer"], n_features)
+    check_bank("path", path, _path_width(config, n_features))
+    for name, size in (("router", len(state["router"].bias)), ("counts", len(counts.total))):
+        need(size == room, f"{name} has {size} rows for {room} nodes.")
+    need(len(candidates.size) == room, f"candidates has {len(candidates.size)} rows for {room} nodes.")
+    n_known = min(n_classes, len(state["scorer"].bias))
+    slots = candidates.label.shape[1]
+    need(slots > 0, "candidates.label has no slots.")
+    need_range("candidates.size", candidates.size, 0, slots + 1)
+    used = np.arange(slots) < candidates.size[:, None]
+    need_range("candidates.label", candidates.label[used], 0, n_known)
+    need(is_power(len(table.key)), f"the table has {len(table.key)} entries, not a power of two.")
+    full = table.key != label_kernels.EMPTY
+    need(table.n_entries[0] == full.sum() < len(table.key), f"table.n_entries is {table.n_entries[0]}.")
+    need_range("nodes of table.key", table.key[full] >> 32, 0, n)
+    need_range("labels of table.key", table.key[full] & 0xFFFFFFFF, 0, n_known)
+    need_range("table.path_row", table.path_row, -1, int(path.n_rows[0]))
+    check_scale(state["scale"], n_features)
+    check_seen(state["seen"], n_classes)
+
+
+def check_tree(tree: Tree) -> None:
+    """A tree: one parent each, no circle, depths as they are."""
+    n = int(tree.n_nodes[0])
+    need(1 <= n <= len(tree.parent), f"tree.n_nodes is {n}, with room for {len(tree.parent)}.")
+    need(tree.children.shape[1] == 2, f"tree.children has {tree.children.shape[1]} sides.")
+    need((tree.children[n:] == -1).all() and tree.parent[0] == -1 and tree.depth[0] == 0, "the root is not a root.")
+    parent, nodes = tree.parent[1:n], np.arange(1, n)
+    need_range("tree.parent", parent, 0, n)
+    need((parent < nodes).all(), "a node comes before its parent.")  # so there is no circle
+    need((tree.depth[1:n] == tree.depth[parent] + 1).all(), "tree.depth is not that of the tree.")
+    need_range("tree.depth", tree.depth[:n], 0, DEEPEST + 1)
+    used = tree.children[:n] >= 0
+    need_range("tree.children", tree.children[:n], -1, n)
+    owner = np.nonzero(used)[0]
+    own = used.sum() == n - 1 and (tree.parent[tree.children[:n][used]] == owner).all()
+    need(own, "a node is not its parent's child.")
+
+
+def slim(config: Config, state: State, n_classes: int, prune: float = 0.0) -> tuple[Config, State]:
+    """What answers need: no sums of squared gradients; no counts of labels unless path features look them up."""
+    need_no_pruning(prune)
+    out, n = dict(state), n_nodes(state)
+    for name, rows in (("router", n), ("scorer", n_classes), ("path", int(state["path"].n_rows[0]))):
+        out[name] = slim_bank(state[name], max(1, rows))
+    for name in ("tree", "counts", "candidates"):
+        out[name] = cut(state[name], node=n)
+    out["candidates"] = out["candidates"]._replace(mass=np.zeros_like(out["candidates"].mass))
+    if config.path_features == "off":
+        out["table"] = make(LabelTable, entry=2)
+    return config, out
+
+
+SPEC = register(
+    ModelSpec(
+        "recall-tree",
+        Config,
+        GROUPS,
+        *(init, learn, predict, score, paths, n_nodes, width, memory, check, slim),
+        tree_table=tree_table,
+    )
+)

@@ -45,6 +45,8 @@ class ModelSpec:
     """One algorithm. `config` is a frozen dataclass of plain values and learners; `state` a dict of groups."""
 
     name: str
+    config: type
+    groups: dict[str, Any]  # of the state: its type, or several of which one fits
     init: Callable[[Any, int, int], State]  # (config, n_features, classes known beforehand or 0)
     learn: Callable[..., None]  # (config, state, batch, labels, weights, epoch)
     predict: Callable[..., Answers]  # (config, state, batch, k, n_classes)
@@ -53,6 +55,10 @@ class ModelSpec:
     n_nodes: Callable[[State], int]
     width: Callable[[Any, State], int]  # (config, state): the most labels scored for a row
     memory: Callable[[Any, int, int], int]  # (config, n_features, n_classes): bytes
+    check: Callable[[Any, State, int, int], None]  # (config, state, n_features, n_classes): ModelFormatError if broken
+    slim: Callable[..., tuple[Any, State]]  # (config, state, n_classes, prune): what answers need, no more
+    trim: Callable[[State, int], State] = lambda state, n_classes: state  # without room that nothing depends on
+    tree_table: Callable[..., list[dict]] | None = None  # (state, deepest level or None): nodes, parents first
     fit: Callable[..., None] | None = None  # (config, state, X, batch, labels, weights, n_jobs, tell): all rows at once
 
 

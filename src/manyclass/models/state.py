@@ -1,10 +1,12 @@
-"""Make, grow and flatten states: the only code that walks the schema."""
+"""Make, grow, flatten and rebuild states: the only code that walks the schema."""
 
+import re
 from typing import Any
 
 import numpy as np
 
-from .groups import State, fields_of
+from ..io.model_file import ModelFormatError
+from .groups import Field, State, fields_of
 
 
 def make(group: type, **sizes: int) -> Any:
@@ -33,6 +35,17 @@ def resize(group: Any, **sizes: int) -> Any:
     return type(group)(*out)
 
 
+def cut(group: Any, **sizes: int) -> Any:
+    """The same group with some dimensions smaller: the first so many, without a copy."""
+    fields = fields_of(type(group)).values()
+    return type(group)(
+        *(
+            array[tuple(slice(0, sizes.get(dim)) for dim in field.dims)]
+            for array, field in zip(group, fields, strict=True)
+        )
+    )
+
+
 def copy(group: Any) -> Any:
     """The same group with arrays of its own."""
     return type(group)(*(array.copy() for array in group))
@@ -41,6 +54,47 @@ def copy(group: Any) -> Any:
 def flatten(state: State) -> dict[str, np.ndarray]:
     """`{"tree.children": array, ...}`: the names a file uses."""
     return {f"{name}.{field}": array for name, group in state.items() for field, array in group._asdict().items()}
+
+
+def unflatten(arrays: dict[str, np.ndarray], types: dict[str, Any]) -> State:
+    """The groups again, from the arrays of a file: every one of them there, of its type and with its dimensions.
+
+    A further tree's groups are those of the first with a number behind the name: `tree_1`.
+    """
+    named: dict[str, dict[str, np.ndarray]] = {}
+    for full, array in arrays.items():
+        name, _, field = full.partition(".")
+        named.setdefault(name, {})[field] = array
+    state = {}
+    for name, fields in named.items():
+        kinds = types.get(re.sub(r"_[1-9][0-9]{0,2}$", "", name))
+        if kinds is None:
+            raise ModelFormatError(f"there is no group of arrays named {name!r} in this algorithm.")
+        kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+        group = next((kind for kind in kinds if set(kind._fields) == set(fields)), kinds[0])
+        state[name] = group(**_checked(name, fields, fields_of(group)))
+    missing = [name for name in types if name not in state]
+    if missing:
+        raise ModelFormatError(f"the group of arrays {missing[0]!r} is missing.")
+    return state
+
+
+def _checked(name: str, arrays: dict[str, np.ndarray], fields: dict[str, Field]) -> dict[str, np.ndarray]:
+    if set(arrays) != set(fields):
+        wrong = sorted(set(arrays) ^ set(fields))
+        raise ModelFormatError(f"group {name!r} lacks, or should not have, the array {wrong[0]!r}.")
+    sizes = {"one": 1}
+    for field, how in fields.items():
+        array = arrays[field]
+        if array.dtype != np.dtype(how.dtype) or array.ndim != len(how.dims):
+            raise ModelFormatError(
+                f"array {name}.{field} is {array.ndim}-dimensional {array.dtype}, not {len(how.dims)}-dimensional "
+                f"{np.dtype(how.dtype)}."
+            )
+        for dim, size in zip(how.dims, array.shape, strict=True):
+            if sizes.setdefault(dim, size) != size:
+                raise ModelFormatError(f"array {name}.{field} has {size} of {dim!r}, others have {sizes[dim]}.")
+    return {field: arrays[field] for field in fields}
 
 
 def n_bytes(state: State) -> int:

@@ -1,0 +1,225 @@
+"""Save an estimator to a model file and load it again: options, labels, and every array of its model."""
+
+from dataclasses import asdict, fields
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from ..io import model_file
+from ..io.model_file import ModelFormatError, pack_texts, unpack_texts
+from ..models import learners
+from ..models.invariants import check_config, check_finite
+from ..models.spec import ModelSpec
+from ..models.state import flatten, unflatten
+from .classes import ClassIndex
+
+FORMAT_VERSION = 1  # of the metadata and the arrays' meaning; a reader knows all versions up to its own
+
+_LEARNERS = {learner.__name__: learner for learner in learners.BY_NAME.values()}
+_OURS = ("classes", "feature_names")  # arrays that belong to the estimator, not to its model's state
+
+
+class FilesMixin:
+    """`save`, and what `load_model` needs to know."""
+
+    _spec: ModelSpec
+    _config: Any
+    _state: dict[str, Any]
+    _index: ClassIndex
+    n_features_in_: int
+    _kept: tuple[str, ...] = ("n_epochs_", "history_")  # attributes beside state and labels that a file keeps
+    _slim = False
+    _extra: dict[str, Any] = {}  # a JSON object that a file keeps for whoever trained the model
+
+    @property
+    def label_names_(self) -> list[str] | None:
+        """What the columns of y were called in the file that the model was trained from; None: nothing."""
+        return self._extra.get("names")
+
+    def save(self, path: str | PathLike, slim: bool = False, prune: float = 0.0) -> None:
+        """Write the model to a file, whole or not at all: a crash leaves the old file or the new one.
+
+        The file is a safetensors file with all options, labels and arrays; the same model gives the same bytes.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where, exactly as given.
+        slim : bool, default=False
+            Leave out what only learning needs. A slim model answers like the whole one and refuses to learn.
+        prune : float, default=0.0
+            With `slim`, leave out weights of at most this size: a smaller file, and answers that may differ. For label
+            trees only; measure what it costs on held-out rows.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from sklearn.datasets import load_digits
+        >>> from manyclass import RecallTreeClassifier, load_model
+        >>> X, y = load_digits(return_X_y=True)
+        >>> clf = RecallTreeClassifier(n_epochs=2, random_state=0).fit(X, y)
+        >>> path = os.path.join(tempfile.mkdtemp(), "digits.model")
+        >>> clf.save(path)
+        >>> bool((load_model(path).predict(X) == clf.predict(X)).all())
+        True
+        """
+        if not hasattr(self, "_state"):
+            raise ValueError(f"This {type(self).__name__} has learned nothing yet: fit it before saving it.")
+        if not isinstance(prune, Real) or not 0 <= prune < float("inf") or (prune and not slim):
+            raise ValueError(f"prune must be a number of at least 0, and goes with slim=True; got {prune!r}.")
+        config, state = self._config, self._spec.trim(self._state, len(self._index))
+        if slim:
+            config, state = self._spec.slim(config, state, len(self._index), prune)
+        arrays, kind = _labels_to_arrays(self._index)
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None:
+            arrays |= {f"feature_names.{name}": array for name, array in pack_texts(list(names)).items()}
+        metadata = {
+            "format_version": FORMAT_VERSION,
+            "algorithm": self._spec.name,
+            "options": {name: _to_json(name, value) for name, value in self.get_params(deep=False).items()},
+            "config": {field.name: _to_json(field.name, getattr(config, field.name)) for field in fields(config)},
+            "labels": kind,
+            "n_features": int(self.n_features_in_),
+            "fitted": {name: _to_json(name, getattr(self, name)) for name in self._kept if hasattr(self, name)},
+            "slim": bool(slim or self._slim),
+            "extra": self._extra,
+        }
+        model_file.write(path, {**flatten(state), **arrays}, metadata)
+
+
+def load(estimators: dict[str, Any], path: str | PathLike, mmap: bool, verify: bool) -> Any:
+    """The estimator from a file, or a ModelFormatError that names the file and what is wrong."""
+    arrays, metadata = model_file.read(path, mmap, verify)
+    try:
+        return _rebuild(estimators, arrays, metadata, verify)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{path}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        raise ModelFormatError(f"{path}: the metadata is broken ({type(error).__name__}: {error}).") from error
+
+
+def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any], verify: bool):
+    version = metadata.get("format_version")
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
+        raise ModelFormatError(
+            f"its format version is {version!r}, this manyclass reads 1 to {FORMAT_VERSION}: install a newer one."
+        )
+    if metadata["algorithm"] not in estimators:
+        raise ModelFormatError(f"it holds a model of an unknown algorithm: {metadata['algorithm']!r}.")
+    kind = estimators[metadata["algorithm"]]
+    spec: ModelSpec = kind._spec
+    out = kind(**{name: _from_json(value) for name, value in metadata["options"].items()})
+    out._check_options()
+    out.n_features_in_ = metadata["n_features"]
+    if type(out.n_features_in_) is not int or not 1 <= out.n_features_in_ < 1 << 31:
+        raise ModelFormatError(f"the number of features is {out.n_features_in_!r}.")
+    ours = {name: arrays.pop(name) for name in list(arrays) if name.split(".")[0] in _OURS}
+    out._index = _labels_from_arrays(ours, metadata["labels"])
+    if "feature_names.end" in ours:
+        names = unpack_texts(ours["feature_names.bytes"], ours["feature_names.end"])
+        if len(names) != out.n_features_in_:
+            raise ModelFormatError(f"there are {len(names)} feature names for {out.n_features_in_} features.")
+        out.feature_names_in_ = np.array(names, dtype=object)
+    out._config = spec.config(**{name: _from_json(value) for name, value in metadata["config"].items()})
+    check_config(out._config)
+    out._state = unflatten(arrays, spec.groups)
+    spec.check(out._config, out._state, out.n_features_in_, len(out._index))
+    if verify:
+        check_finite(out._state)
+    if set(metadata["fitted"]) - set(out._kept):
+        raise ModelFormatError(f"unknown attributes: {sorted(set(metadata['fitted']) - set(out._kept))}.")
+    for name, value in metadata["fitted"].items():
+        setattr(out, name, _from_json(value))
+    out._check_kept()
+    out._slim = metadata["slim"]
+    out._extra = metadata["extra"]
+    if type(out._slim) is not bool or not isinstance(out._extra, dict):
+        raise ModelFormatError("the metadata is of the wrong type.")
+    return out
+
+
+# -- options -------------------------------------------------------------------------------------------------------
+
+
+def _to_json(name: str, value: Any) -> Any:
+    """A value as JSON; what JSON cannot tell apart is a one-entry object that says what it is."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, np.bool_):
+        return bool(value)
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value) if np.isfinite(float(value)) else {"number": str(float(value))}
+    if isinstance(value, learners.Learner):
+        return {"learner": type(value).__name__, **asdict(value)}
+    if isinstance(value, np.dtype):
+        return {"dtype": value.str}
+    if isinstance(value, np.random.RandomState):
+        algorithm, key, *rest = value.get_state(legacy=True)
+        return {"random_state": [algorithm, [int(number) for number in key], *rest]}
+    if isinstance(value, (list, tuple)):
+        return [_to_json(name, one) for one in value]
+    if isinstance(value, dict):
+        return {"dict": [[_to_json(name, key), _to_json(name, one)] for key, one in value.items()]}
+    raise ValueError(f"{name}={value!r} cannot be saved: it is no plain value.")
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_from_json(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if "number" in value:
+        return float(value["number"])
+    if "learner" in value:
+        return _LEARNERS[value["learner"]](**{name: one for name, one in value.items() if name != "learner"})
+    if "dtype" in value:
+        dtype = np.dtype(str(value["dtype"]))
+        if dtype.kind not in "biuf":
+            raise ModelFormatError(f"the type of the answers is {dtype}.")
+        return dtype
+    if "random_state" in value:
+        algorithm, key, *rest = value["random_state"]
+        generator = np.random.RandomState()
+        generator.set_state((algorithm, np.array(key, np.uint32), *rest))
+        return generator
+    return {_from_json(key): _from_json(one) for key, one in value["dict"]}
+
+
+# -- labels --------------------------------------------------------------------------------------------------------
+
+
+def _labels_to_arrays(index: ClassIndex) -> tuple[dict[str, np.ndarray], str]:
+    """Labels as arrays, and the kind of the array they came in: bytes and texts packed, numbers as they are."""
+    labels, kind = index.array, index.kind
+    listed = labels.tolist()
+    if all(isinstance(label, str) for label in listed):
+        packed = pack_texts(listed)
+    elif all(isinstance(label, bytes) for label in listed):
+        packed = pack_texts([label.decode("latin-1") for label in listed])
+    else:
+        numbers = np.array(listed)
+        if numbers.dtype.kind not in "biuf":
+            raise ValueError(f"labels of type {type(listed[0]).__name__} cannot be saved: use text or numbers.")
+        packed = {"number": numbers}
+    return {f"classes.{name}": array for name, array in packed.items()}, kind
+
+
+def _labels_from_arrays(arrays: dict[str, np.ndarray], kind: str) -> ClassIndex:
+    if kind not in ("b", "i", "u", "f", "U", "S", "O"):
+        raise ModelFormatError(f"the labels are of the unknown kind {kind!r}.")
+    if "classes.number" in arrays:
+        labels = arrays["classes.number"]
+        fits = labels.ndim == 1 and labels.dtype.kind in "biuf" and kind not in ("U", "S")
+    else:
+        texts = unpack_texts(arrays["classes.bytes"], arrays["classes.end"])
+        fits = kind in ("U", "S", "O")
+        listed = [text.encode("latin-1") for text in texts] if kind == "S" else texts
+        labels = np.array(listed, dtype=object if kind == "O" else None)
+    if not fits or not len(labels):
+        raise ModelFormatError("there are no labels, or they are not of their kind.")
+    return ClassIndex.known(labels, kind)

@@ -1,0 +1,37 @@
+"""Make the model files of the present format, once, when it is released: python tests/estimators/models/make.py"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from manyclass import LabelTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier
+from manyclass.estimators.files import FORMAT_VERSION
+
+FOLDER = Path(__file__).parent
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3)).astype(np.float32)
+    y = np.array([f"label {i}" for i in range(14)])[rng.integers(0, 14, 80)]
+    several = (rng.random((80, 9)) < 0.3).astype(np.int8)
+    made = {
+        "recall-tree": RecallTreeClassifier(n_epochs=2, path_features="bias", random_state=0).fit(X, y),
+        "one-against-all": OneAgainstAllClassifier(n_epochs=2, random_state=0).fit(X, y),
+        "label-tree": LabelTreeClassifier(arity=4, n_epochs=2, random_state=0).fit(X, y),
+        "label-tree-several": LabelTreeClassifier(arity=4, n_epochs=2, random_state=0).fit(X, several),
+    }
+    for name, model in made.items():
+        for slim in (False, True):
+            path = FOLDER / f"format-{FORMAT_VERSION}-{name}{'-slim' if slim else ''}.model"
+            if path.exists():
+                raise SystemExit(f"{path} is there: files of a released format are never made again")
+            model.save(path, slim=slim)
+            labels, scores = model.predict_topk(X[:6], 3)
+            told = {"X": X[:6].tolist(), "labels": labels.tolist(), "scores": scores.tolist()}
+            path.with_suffix(".json").write_text(json.dumps(told) + "\n")
+
+
+if __name__ == "__main__":
+    main()
