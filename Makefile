@@ -5,13 +5,15 @@
 # make reproduce-recall-tree  the tables and plots of the Recall Tree paper (needs MANYCLASS_DATA; an hour)
 # make reproduce-label-tree  ablation and online tables of the label tree (needs MANYCLASS_DATA; ten minutes)
 # make race-label-tree       the label tree beside PECOS, napkinXC and omikuji (the same; a quarter of an hour)
+# make reproduce-files       parsing speed, mutated lines and models, kills in training (half an hour)
 # make bench-vw               speed against Vowpal Wabbit, on one idle core (needs MANYCLASS_DATA; minutes)
 
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint clean reproduce-recall-tree reproduce-label-tree race-label-tree bench-vw
+.PHONY: demo test lint clean reproduce-recall-tree reproduce-label-tree race-label-tree \
+  reproduce-files bench-vw
 .DEFAULT_GOAL := test
 
 demo: .venv/.installed
@@ -36,6 +38,10 @@ reproduce-label-tree: .venv/.installed-plot
 
 race-label-tree: .venv/.installed-plot
 	@$(BIN)/python reproduce/label_tree/race.py --folder .venv/rivals
+
+reproduce-files: .venv/.installed-plot
+	@for script in parsing.py mutated_lines.py mutated_models.py kills.py; do \
+	  echo "== $$script" && $(BIN)/python reproduce/files/$$script || exit 1; done
 
 bench-vw: .venv/.installed-plot
 	@$(BIN)/python reproduce/recall_tree_2017/speed.py --vw-folder .venv/vowpalwabbit

@@ -1,5 +1,5 @@
 """`python -m manyclass`: the command line."""
 
-from .cli.main import app
+from .cli.main import run
 
-app(prog_name="manyclass")
+run()

@@ -1,0 +1,63 @@
+"""`manyclass convert`: a slim copy of a model, or data as svmlight."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+
+from ..io import Chunk, Source, known_format
+from ..io.model_file import ModelFormatError
+from .errors import CommandError
+from .files import open_model, open_source, size_of
+
+_ROWS = 4096
+_SVMLIGHT = (".svm", ".svmlight", ".libsvm")
+
+
+def run(source: str, target: str, reading: dict, slim: bool, prune: float) -> None:
+    """Convert what it is."""
+    if source == "-" or reading or known_format(source) is not None:
+        if slim or prune:
+            raise CommandError("--slim and --prune are for models.")
+        return _convert_data(open_source(source, reading), target)
+    try:
+        trained = open_model(source)
+    except ModelFormatError as error:
+        raise CommandError(f"{error} If it is a data file, name its format by --input-format.") from error
+    if not slim:
+        raise CommandError("nothing to convert: a model can be made --slim.")
+    trained.save(target, slim=True, prune=prune)
+    before, after = size_of(source), size_of(target)
+    Console().print(f"{target}: {after / 1e6:,.2f} MB, before {before / 1e6:,.2f} MB", soft_wrap=True, highlight=False)
+
+
+def _convert_data(source: Source, target: str) -> None:
+    """All rows as svmlight with indices from 0, written whole or not at all."""
+    if not target.endswith(_SVMLIGHT):
+        raise CommandError(f"{target}: data are converted to svmlight, so its name must end in {', '.join(_SVMLIGHT)}.")
+    if source.reading.label_kind == "text":
+        raise CommandError("svmlight has whole numbers as labels, and these are text: train from the file as it is.")
+    folder = os.path.dirname(os.path.realpath(target))
+    handle, part = tempfile.mkstemp(prefix=f".{Path(target).name}.", suffix=".part", dir=folder)
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            for chunk in source.chunks(_ROWS):
+                file.writelines(_lines(chunk))
+        os.chmod(part, 0o644)
+        os.replace(part, target)
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise
+    Console().print(f"{target}: {source.n_rows:,} rows, indices from 0", soft_wrap=True, highlight=False)
+
+
+def _lines(chunk: Chunk):
+    labels, pointer, X = chunk.labels, chunk.pointer, chunk.X
+    assert labels is not None
+    for row in range(X.shape[0]):
+        own = labels[row : row + 1] if pointer is None else labels[pointer[row] : pointer[row + 1]]
+        span = slice(X.indptr[row], X.indptr[row + 1])
+        # repr of a float32 is the shortest text that reads back as the same number
+        pairs = zip(X.indices[span].tolist(), X.data[span], strict=True)
+        yield " ".join([",".join(map(str, own.tolist())), *(f"{index}:{value!s}" for index, value in pairs)]) + "\n"

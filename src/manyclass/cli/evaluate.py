@@ -1,0 +1,100 @@
+"""`manyclass evaluate`: how good the answers are and what they cost, over a file of any size."""
+
+import json
+import time
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from rich.console import Console
+from rich.table import Table
+
+from ..io import Chunk, Source
+from ..metrics import ndcg_at_k, precision_at_k
+from .errors import CommandError
+from .files import Columns, Trained, columns_of, open_model, open_source
+
+_KS = (1, 3, 5)
+_ROWS = 4096
+
+
+def run(model: str, data: str, reading: dict, threads: int, as_json: bool) -> None:
+    """Evaluate and print."""
+    trained = open_model(model)
+    trained.estimator.n_jobs = threads
+    source = open_source(data, reading, trained.reading)
+    told = evaluate(trained, source)
+    if as_json:
+        print(json.dumps(told))
+    else:
+        Console().print(table_of(told))
+
+
+def evaluate(trained: Trained, source: Source) -> dict[str, float]:
+    """All measures over all rows: the keys of `diagnose`, P@k, nDCG@k, rows, skipped lines, seconds."""
+    columns, totals = columns_of(trained), Totals()
+    for chunk in source.chunks(_ROWS):
+        totals.add(trained, chunk, columns)
+    if not totals.n_rows:
+        raise CommandError(f"{source.path}: there are no rows to evaluate.")
+    return {**totals.means(), "n_rows": totals.n_rows, "n_skipped": source.n_skipped, "seconds": totals.seconds}
+
+
+class Totals:
+    """Sums of measures over chunks: a mean over all rows needs no more."""
+
+    def __init__(self) -> None:
+        self.n_rows, self.n_labels, self.seconds, self.found = 0, 0, 0.0, 0.0
+        self.sums: dict[str, float] = {}
+        self.right: list[np.ndarray] = []
+
+    def add(self, trained: Trained, chunk: Chunk, columns: Columns | None) -> None:
+        """Answer a chunk and add what came out."""
+        clf, n = trained.estimator, chunk.X.shape[0]
+        y: Any = chunk.labels if columns is None else columns.matrix(chunk, learn=False)
+        if columns is not None and y.shape[1] < len(clf.classes_):
+            y.resize(n, len(clf.classes_))
+        told = clf.diagnose(chunk.X, y)
+        k = min(max(_KS), len(clf.classes_))
+        begun = time.perf_counter()
+        top, _ = clf.predict_topk(chunk.X, k)
+        self.seconds += time.perf_counter() - begun
+        truth, answers = (y, top) if columns is not None else _as_columns(clf, y, top)
+        n_labels = int(truth.nnz) if columns is not None else n
+        self.found += told.pop("recall") * n_labels
+        for at in _KS:
+            if at <= k:
+                told[f"precision@{at}"] = precision_at_k(truth, answers, at)
+                told[f"ndcg@{at}"] = ndcg_at_k(truth, answers, at)
+        for name, value in told.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value * n
+        self.right.append(np.asarray(truth[np.arange(n), answers[:, 0]]).ravel() != 0)
+        self.n_rows, self.n_labels = self.n_rows + n, self.n_labels + n_labels
+
+    def means(self) -> dict[str, float]:
+        """Means over rows; of recall, over true labels."""
+        out = {name: value / self.n_rows for name, value in self.sums.items()}
+        out["recall"] = self.found / max(1, self.n_labels)
+        return out
+
+
+def _as_columns(clf: Any, y: np.ndarray, top: np.ndarray) -> tuple[sp.csr_array, np.ndarray]:
+    """One label a row as a matrix over the model's classes; labels it never met share a column past them."""
+    ids = {label: at for at, label in enumerate(clf.classes_.tolist())}
+    n = len(ids)
+    columns = np.array([ids.get(label, n) for label in y.tolist()], np.int64)
+    truth = sp.csr_array((np.ones(len(y)), columns, np.arange(len(y) + 1)), shape=(len(y), n + 1))
+    answers = np.array([ids[label] for label in top.ravel().tolist()], np.int64).reshape(top.shape)
+    return truth, answers
+
+
+def table_of(told: dict[str, float]) -> Table:
+    """The measures for people."""
+    shares = {"accuracy", "recall"} | {name for name in told if "@" in name}
+    table = Table("measure", "value", box=None)
+    table.columns[1].justify = "right"
+    for name, value in told.items():
+        shown = f"{100 * value:.2f} %" if name in shares else f"{value:,.6g}"
+        table.add_row(name.replace("_", " "), shown)
+    table.add_row("µs a row", f"{1e6 * told['seconds'] / max(1, told['n_rows']):,.0f}")
+    return table

@@ -1,0 +1,129 @@
+"""Models and data as the commands see them: a model remembers how its data were read."""
+
+import os
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..estimators import load_model
+from ..io import Chunk, Reading, Source, known_format
+from ..io.model_file import ModelFormatError
+from .errors import CommandError
+
+MOST_COLUMNS = 10_000_000  # of a label matrix that are made without having been seen
+# The names of options on the command line and in a Reading.
+_RENAMED = {"input_format": "format", "features": "n_features"}
+
+
+@dataclass
+class Trained:
+    """An estimator with what its data were like."""
+
+    estimator: Any
+    reading: Reading
+    names: list[str] | None = None  # several labels a row: the label of each column; None: columns are labels
+    training: dict[str, Any] = field(default_factory=dict)  # how far training came, and with which options
+
+    def save(self, path: str, slim: bool = False, prune: float = 0.0) -> None:
+        """Write it with all that is known."""
+        self.estimator._extra = {"reading": self.reading.to_dict(), "names": self.names, "training": self.training}
+        self.estimator.save(path, slim, prune)
+
+    def label(self, column: Any) -> Any:
+        """What the user calls a label of `classes_`."""
+        return column if self.names is None else self.names[column]
+
+
+def open_model(path: str, verify: bool = True) -> Trained:
+    """A model file; one saved from Python reads svmlight, xmc and VW files with as many features as it has."""
+    estimator = load_model(path, verify=verify)
+    extra = estimator._extra
+    try:
+        several = bool(getattr(estimator, "_multilabel", False))
+        text = not several and isinstance(estimator.classes_[0], str)
+        made_here = Reading(
+            n_features=estimator.n_features_in_,
+            labels="several" if several else "one",
+            label_kind="text" if text else "int",
+        )
+        reading = Reading.from_dict(extra["reading"]) if "reading" in extra else made_here
+        names, training = extra.get("names"), extra.get("training", {})
+        wrong = names is not None and (len(names) != len(estimator.classes_) or not all(type(n) is str for n in names))
+        if wrong or not isinstance(training, dict) or reading.width != estimator.n_features_in_:
+            raise ValueError("labels, features or training do not fit the model")
+    except (TypeError, ValueError, KeyError) as error:
+        raise ModelFormatError(f"{path}: what the model remembers of its data is broken ({error}).") from error
+    return Trained(estimator, reading, names, training)
+
+
+def asked_reading(asked: dict[str, Any], base: Reading | None = None) -> Reading:
+    """A Reading from the options given, on top of what the model remembers."""
+    given = {_RENAMED.get(name, name): value for name, value in asked.items() if name != "skip_bad_lines"}
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    base = base or Reading()
+    if {"text", "numeric", "categorical"} & set(given):  # columns named now replace those remembered
+        base = replace(base, text=(), numeric=(), categorical=())
+    return replace(base, **given)
+
+
+def open_source(path: str, asked: dict[str, Any], base: Reading | None = None, labelled: bool = True) -> Source:
+    """A data file; with a model's own reading as the base, only the format may be another."""
+    reading = asked_reading(asked, base)
+    if base is not None:
+        if reading.width != base.width:
+            raise CommandError(
+                f"{path}: the model was trained with {base.width} features, the options given make it {reading.width}."
+            )
+        if "format" not in {_RENAMED.get(name, name) for name in asked}:
+            reading = replace(reading, format=_format_of(path, base))
+    skip = bool(asked.get("skip_bad_lines"))
+    return Source(path, reading, labelled=labelled, skip_bad_lines=skip)
+
+
+def _format_of(path: str, base: Reading) -> str | None:
+    return (None if path == "-" else known_format(path)) or base.format
+
+
+class Columns:
+    """Columns of a label matrix for labels by name, in the order they first come; labels of xmc are columns already."""
+
+    def __init__(self, reading: Reading, names: list[str] | None):
+        self.fixed = reading.format == "xmc" and (reading.n_labels or 0) <= MOST_COLUMNS
+        self.names = names or []
+        self._columns = {name: column for column, name in enumerate(self.names)}
+        self.n_columns = (reading.n_labels or 1) if self.fixed else max(1, len(self.names))
+
+    def matrix(self, chunk: Chunk, learn: bool) -> sp.csr_array:
+        """The rows' labels as zeros and ones; labels not met before get columns of their own, for good if `learn`."""
+        labels, pointer = chunk.labels, chunk.pointer
+        assert labels is not None and pointer is not None
+        if self.fixed:
+            columns = labels.astype(np.int64)
+            n_columns = max(self.n_columns, int(columns.max(initial=-1)) + 1)
+        else:
+            listed = [str(label) for label in labels.tolist()]
+            new = dict.fromkeys(name for name in listed if name not in self._columns)
+            places = {name: len(self.names) + at for at, name in enumerate(new)}
+            n_columns = max(1, len(self.names) + len(places))
+            if learn:
+                self._columns.update(places)
+                self.names += places
+            columns = np.array([places.get(name, self._columns.get(name, 0)) for name in listed], np.int64)
+        if learn:
+            self.n_columns = n_columns
+        out = sp.csr_array((np.ones(len(columns), np.int8), columns, pointer), shape=(len(pointer) - 1, n_columns))
+        out.sum_duplicates()
+        out.data[:] = 1
+        return out
+
+
+def columns_of(trained: Trained) -> Columns | None:
+    """What makes label matrices for a model; None where rows have one label."""
+    return Columns(trained.reading, trained.names) if trained.reading.labels == "several" else None
+
+
+def size_of(path: str) -> int:
+    """Bytes of a file."""
+    return os.path.getsize(path)

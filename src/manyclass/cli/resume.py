@@ -1,0 +1,65 @@
+"""Where a run stopped, whether it is the same run, and where models can be written."""
+
+import errno
+import hashlib
+import os
+import shlex
+import sys
+from typing import Any
+
+from .errors import CommandError
+from .files import Trained, open_model
+
+_PART = 1 << 20  # bytes at the start and at the end of a file that tell it from others
+
+
+def fingerprint(path: str) -> str | None:
+    """A short name for what is in a file: its size, its start and its end. None for standard input."""
+    if path == "-":
+        return None
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        digest = hashlib.sha256(str(size).encode() + file.read(_PART))
+        if size > _PART:
+            file.seek(max(_PART, size - _PART))
+            digest.update(file.read(_PART))
+    return digest.hexdigest()
+
+
+def check_folder(model: str) -> None:
+    """Refuse a place where no model can be written, before any work is done."""
+    folder = os.path.dirname(os.path.realpath(model))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder to write the model to", folder)
+    if os.path.isdir(model):
+        raise IsADirectoryError(errno.EISDIR, "--model names a file to write, and this is a folder", model)
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(errno.EACCES, "the folder of the model cannot be written to", folder)
+
+
+def go_on_from(checkpoint: str, model: str, record: dict[str, Any], n_epochs: int) -> Trained | None:
+    """The model of an earlier, same run: its checkpoint, or its end; None where there is neither."""
+    found = next((path for path in (checkpoint, model) if os.path.exists(path)), None)
+    if found is None:
+        print(f"There is no {checkpoint}: starting afresh.", file=sys.stderr)
+        return None
+    trained = open_model(found)
+    have = trained.training
+    wrong = [name for name in record if have.get(name, ...) != record[name]]
+    numbers = [have.get(name) for name in ("epochs", "rows", "examples")]
+    if not all(type(number) is int and number >= 0 for number in numbers) or type(have.get("finished")) is not bool:
+        wrong = wrong or ["training"]
+    if wrong:
+        raise CommandError(
+            f"{found} is of another run (it differs in {', '.join(wrong)}): give the same data and options to go on, "
+            "or leave out --resume to start afresh."
+        )
+    if have["epochs"] > n_epochs and not have["finished"]:
+        raise CommandError(f"{found} is in epoch {have['epochs'] + 1} already, more than the {n_epochs} asked for.")
+    return trained
+
+
+def command_to_resume() -> str:
+    """The command line that goes on with this run."""
+    given = sys.argv[1:]
+    return shlex.join(["manyclass", *given, *([] if "--resume" in given else ["--resume"])])

@@ -1,0 +1,295 @@
+"""`manyclass train`: learn from a file in bounded memory; stop at any moment, go on as if nothing had happened.
+
+The rows of a file come in windows, shuffled by (seed, epoch, window), and are learned a piece at a time. How the pieces
+are cut changes no byte of the model, so a checkpoint needs only the model and the number of rows learned so far.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from rich.console import Console
+
+from ..estimators import ESTIMATORS
+from ..io import Chunk, Source
+from ..io.model_file import remove_leftovers
+from .algorithms import DEFAULT_EPOCHS, choose_algorithm, make_estimator
+from .errors import INTERRUPTED, CommandError
+from .evaluate import evaluate, table_of
+from .files import Columns, Trained, columns_of, open_model, open_source
+from .progress import Show, rows_shown
+from .resume import check_folder, command_to_resume, fingerprint, go_on_from
+
+WINDOW = 1 << 14  # rows shuffled together
+_PIECE = 1 << 10  # rows learned between two looks at the keyboard
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked for on the command line."""
+
+    data: str
+    model: str
+    reading: dict[str, Any]
+    algorithm: str | None = None
+    options: tuple[str, ...] | list[str] = ()
+    test: str | None = None
+    epochs: int | None = None
+    seed: int = 0
+    shuffle: bool = True
+    in_memory: bool = False
+    checkpoint_every: int | None = None
+    resume: bool = False
+    start_from: str | None = None
+    threads: int = 1
+    as_json: bool = False
+
+    @property
+    def n_epochs(self) -> int:
+        return self.epochs or (1 if self.data == "-" else DEFAULT_EPOCHS)
+
+    @property
+    def checkpoint(self) -> str:
+        return f"{self.model}.checkpoint"
+
+    def record(self, algorithm: str) -> dict[str, Any]:
+        """What must be the same for a run to be the same run."""
+        return {
+            "algorithm": algorithm,
+            "data": fingerprint(self.data),
+            "options": sorted(self.options),
+            "seed": self.seed,
+            "shuffle": self.shuffle,
+            "in_memory": self.in_memory,
+            "start_from": None if self.start_from is None else fingerprint(self.start_from),
+        }
+
+
+def run(plan: Plan) -> None:
+    """Train, save, and test if asked."""
+    console = Console(stderr=True)
+    _check(plan)
+    remove_leftovers(plan.model)
+    remove_leftovers(plan.checkpoint)
+    before = open_model(plan.start_from) if plan.start_from else None
+    source = open_source(plan.data, plan.reading, before.reading if before else None)
+    several = source.reading.labels == "several"
+    algorithm = before.estimator._spec.name if before else choose_algorithm(plan.algorithm, source.reading)
+    record = plan.record(algorithm)
+    trained = go_on_from(plan.checkpoint, plan.model, record, plan.n_epochs) if plan.resume else None
+    if trained is not None and trained.training["finished"] and trained.training["epochs"] >= plan.n_epochs:
+        return _already_done(plan, trained)
+    if trained is None:
+        estimator = before.estimator if before else make_estimator(algorithm, plan.options, plan.seed)
+        trained = Trained(estimator, source.reading, before.names if before else None)
+        trained.training = {**record, "epochs": 0, "rows": 0, "examples": 0, "finished": False}
+    if several and not hasattr(ESTIMATORS[algorithm], "multilabel_"):
+        raise CommandError(f"{plan.data}: rows have several labels, which {algorithm} does not take: use label-tree.")
+    _tell_start(console, plan, source, algorithm)
+    begun = time.perf_counter()
+    n_before = trained.training["examples"]
+    if plan.in_memory:
+        _learn_at_once(plan, trained, source)
+    else:
+        Training(plan, trained, source, console).run()
+    seconds = time.perf_counter() - begun
+    trained.training["finished"] = True
+    trained.save(plan.model)
+    Path(plan.checkpoint).unlink(missing_ok=True)
+    _tell_end(plan, trained, source, trained.training["examples"] - n_before, seconds)
+
+
+def _check(plan: Plan) -> None:
+    """Refuse at once what would fail at the end."""
+    check_folder(plan.model)
+    if plan.data == "-" and plan.n_epochs > 1:
+        raise CommandError("standard input can be read only once: leave out --epochs, or write it to a file.")
+    if plan.in_memory and (plan.checkpoint_every or plan.resume or plan.start_from):
+        raise CommandError("--in-memory fits all rows at once, without --checkpoint-every, --resume and --start-from.")
+    if plan.start_from and (plan.algorithm or plan.options):
+        raise CommandError("--start-from takes algorithm and options from the model: leave them out.")
+
+
+# -- learning ------------------------------------------------------------------------------------------------------
+
+
+class Training:
+    """A run over the epochs of a file that can be stopped between any two pieces."""
+
+    def __init__(self, plan: Plan, trained: Trained, source: Source, console: Console):
+        self.plan, self.trained, self.source, self.console = plan, trained, source, console
+        self.columns = columns_of(trained)
+        self.stop = False
+
+    def run(self) -> None:
+        """All epochs that are still to do."""
+        plan, training = self.plan, self.trained.training
+        signals = [signal.signal(number, self._ask_to_stop) for number in (signal.SIGINT, signal.SIGTERM)]
+        try:
+            while training["epochs"] < plan.n_epochs:
+                epoch = training["epochs"]
+                with rows_shown(self.console, f"epoch {epoch + 1}/{plan.n_epochs}", self.source) as show:
+                    self._epoch(epoch, show)
+                training["epochs"], training["rows"] = epoch + 1, 0
+        finally:
+            for number, handler in zip((signal.SIGINT, signal.SIGTERM), signals, strict=True):
+                signal.signal(number, handler)
+
+    def _epoch(self, epoch: int, show: Show) -> None:
+        training, clf = self.trained.training, self.trained.estimator
+        if training["rows"] == 0:
+            clf._begin_epoch(epoch)
+        first = 0  # row of the window in the file
+        for number, chunk in enumerate(self.source.chunks(WINDOW)):
+            n = chunk.X.shape[0]
+            if first + n > training["rows"]:
+                # Labels are numbered in the order in which they are learned, so all of the window is shuffled alike.
+                order = np.arange(n)
+                if self.plan.shuffle:
+                    order = np.random.default_rng([self.plan.seed, epoch, number]).permutation(n)
+                self._window(chunk, order[training["rows"] - first :], show)
+            first += n
+        if first == 0:
+            raise CommandError(f"{self.plan.data}: there are no rows to learn from.")
+        if training["rows"] > first:
+            raise CommandError(f"{self.plan.data}: {training['rows']} rows were learned, now there are {first}.")
+
+    def _window(self, chunk: Chunk, order: np.ndarray, show: Show) -> None:
+        """Learn the rows of a window in their order, a piece at a time, with checkpoints where they are due."""
+        training, every = self.trained.training, self.plan.checkpoint_every
+        at = 0
+        while at < len(order):
+            size = min(_PIECE, len(order) - at)
+            if every:
+                size = min(size, every - training["examples"] % every)
+            _learn(self.trained, _rows(chunk, order[at : at + size]), self.columns)
+            at += size
+            training["rows"] += size
+            training["examples"] += size
+            show(size, self.trained.estimator.progressive_error_)
+            if every and training["examples"] % every == 0:
+                self.trained.save(self.plan.checkpoint)
+            if self.stop:
+                self._end_early()
+
+    def _ask_to_stop(self, number: int, frame: Any) -> None:
+        """Stop after this piece; a second time, at once."""
+        if self.stop:
+            raise KeyboardInterrupt
+        self.stop = True
+
+    def _end_early(self) -> None:
+        self.trained.save(self.plan.checkpoint)
+        n = self.trained.training["examples"]
+        saved = f"saved {self.plan.checkpoint}. Go on with:"
+        self.console.print(f"Interrupted after {n:,} examples; {saved}", soft_wrap=True, highlight=False)
+        self.console.print(f"  {command_to_resume()}", soft_wrap=True, highlight=False, markup=False)
+        raise SystemExit(INTERRUPTED)
+
+
+def _rows(chunk: Chunk, order: np.ndarray) -> Chunk:
+    """Some rows of a chunk, in the order given."""
+    labels, pointer = chunk.labels, chunk.pointer
+    assert labels is not None
+    if pointer is None:
+        labels = labels[order]
+    else:
+        sizes = np.diff(pointer)[order]
+        ends = np.cumsum(sizes)
+        at = np.arange(ends[-1] if len(ends) else 0) + np.repeat(pointer[:-1][order] - (ends - sizes), sizes)
+        labels, pointer = labels[at], np.concatenate([[0], ends])
+    weights = None if chunk.weights is None else chunk.weights[order]
+    return Chunk(chunk.X[order], labels, pointer, weights, chunk.n_skipped)
+
+
+def _learn(trained: Trained, chunk: Chunk, columns: Columns | None) -> None:
+    y = chunk.labels if columns is None else columns.matrix(chunk, learn=True)
+    trained.estimator.partial_fit(chunk.X, y, sample_weight=chunk.weights)
+    trained.names = columns.names if columns is not None and not columns.fixed else None
+
+
+def _learn_at_once(plan: Plan, trained: Trained, source: Source) -> None:
+    chunks = list(source.chunks(WINDOW))
+    if not chunks:
+        raise CommandError(f"{plan.data}: there are no rows to learn from.")
+    columns = columns_of(trained)
+    X = sp.vstack([chunk.X for chunk in chunks], format="csr")
+    weights = None
+    if any(chunk.weights is not None for chunk in chunks):
+        each = [np.ones(chunk.X.shape[0]) if chunk.weights is None else chunk.weights for chunk in chunks]
+        weights = np.concatenate(each)
+    if columns is None:
+        y: Any = np.concatenate([chunk.labels for chunk in chunks])
+    else:
+        parts = [columns.matrix(chunk, learn=True) for chunk in chunks]
+        for part in parts:
+            part.resize(part.shape[0], columns.n_columns)
+        y = sp.vstack(parts, format="csr")
+        trained.names = None if columns.fixed else columns.names
+    clf = trained.estimator
+    clf.set_params(n_jobs=plan.threads, **({} if plan.epochs is None else {"n_epochs": plan.epochs}))
+    clf.fit(X, y, sample_weight=weights)
+    clf.set_params(n_jobs=1)
+    n_epochs = int(getattr(clf, "n_epochs_", plan.n_epochs))
+    trained.training.update(epochs=max(n_epochs, plan.n_epochs), rows=0, examples=n_epochs * X.shape[0])
+
+
+# -- what is told --------------------------------------------------------------------------------------------------
+
+
+def _tell_start(console: Console, plan: Plan, source: Source, algorithm: str) -> None:
+    reading = source.reading
+    kinds = [f"{kind} {', '.join(getattr(reading, kind))}" for kind in ("text", "numeric", "categorical")
+             if getattr(reading, kind)]  # fmt: skip
+    hashed = "" if reading.n_features else f" (hashed into {reading.feature_bits} bits)"
+    console.print(
+        f"{algorithm}: {reading.format} with {reading.labels} label{'s' if reading.labels == 'several' else ''} a row, "
+        f"{reading.width:,} features{hashed}{'; ' if kinds else ''}{'; '.join(kinds)}",
+        soft_wrap=True, highlight=False, markup=False,
+    )  # fmt: skip
+
+
+def _already_done(plan: Plan, trained: Trained) -> None:
+    n = trained.training["epochs"]
+    print(f"{plan.model} is finished ({n} epochs): nothing to do.", file=sys.stderr)
+    if plan.as_json:
+        print(json.dumps({"model": plan.model, "already_finished": True, "epochs": n}))
+
+
+def _tell_end(plan: Plan, trained: Trained, source: Source, n_examples: int, seconds: float) -> None:
+    clf = trained.estimator
+    error = clf.progressive_error_
+    told: dict[str, Any] = {
+        "model": plan.model,
+        "algorithm": clf._spec.name,
+        "examples": trained.training["examples"],
+        "epochs": trained.training["epochs"],
+        "n_classes": len(clf.classes_),
+        "n_features": clf.n_features_in_,
+        "n_skipped": source.n_skipped,
+        "progressive_error": None if error != error else error,
+        "seconds": seconds,
+        "examples_per_second": n_examples / max(seconds, 1e-9),
+        "bytes": os.path.getsize(plan.model),
+    }
+    if plan.test is not None:
+        clf.n_jobs = plan.threads
+        told["test"] = evaluate(trained, open_source(plan.test, plan.reading, trained.reading))
+    if plan.as_json:
+        print(json.dumps(told))
+        return
+    out = Console()
+    skipped = f", {source.n_skipped:,} bad lines skipped" if source.n_skipped else ""
+    out.print(
+        f"{plan.model}: {told['n_classes']:,} classes, {told['bytes'] / 1e6:,.1f} MB, {told['examples']:,} examples "
+        f"in {seconds:.1f} s{skipped}", soft_wrap=True, highlight=False, markup=False,
+    )  # fmt: skip
+    if plan.test is not None:
+        out.print(table_of(told["test"]))

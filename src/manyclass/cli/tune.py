@@ -1,0 +1,144 @@
+"""`manyclass tune`: search the few options that matter, on a held-out part, within a time."""
+
+import json
+import shlex
+import time
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from rich.console import Console
+
+from ..io import Source
+from .algorithms import choose_algorithm, make_estimator
+from .errors import CommandError
+from .files import Columns, open_source
+
+# name: (kind, lowest, highest, on a logarithmic scale), or the choices there are
+_SPACES: dict[str, dict[str, Any]] = {
+    "recall-tree": {
+        "learner": ["sgd", "adagrad", "normalized-adagrad"],
+        "learner.rate": (float, 0.1, 10.0, True),
+        "beam": (int, 1, 16, True),
+        "path_features": ["off", "bias"],
+    },
+    "label-tree": {
+        "arity": (int, 8, 64, True),
+        "beam": (int, 4, 32, True),
+        "rate": (float, 0.2, 5.0, True),
+        "start": (float, 2.0, 40.0, True),
+        "prior": (float, 0.1, 1.0, False),
+    },
+    "one-against-all": {
+        "learner": ["sgd", "adagrad", "normalized-adagrad"],
+        "learner.rate": (float, 0.05, 10.0, True),
+        "loss": ["softmax", "logistic"],
+    },
+}
+
+
+def run(
+    data: str, reading: dict, algorithm: str | None, seconds: float, trials: int | None, hold_out: float,
+    max_rows: int, epochs: int, seed: int, as_json: bool,
+) -> None:  # fmt: skip
+    """Search and print the command line of the best trial."""
+    optuna = _optuna()
+    console = Console(stderr=True)
+    source = open_source(data, reading)
+    chosen = choose_algorithm(algorithm, source.reading)
+    X, y, weights = _read(source, max_rows)
+    order = np.random.default_rng(seed).permutation(X.shape[0])
+    n_held = max(1, round(hold_out * len(order)))
+    if n_held >= len(order):
+        raise CommandError(f"{data}: {len(order)} rows are too few to hold some out.")
+    held, learned = order[:n_held], order[n_held:]
+    console.print(f"{chosen}: {len(learned):,} rows to learn, {n_held:,} to judge by", highlight=False)
+
+    def accuracy(options: list[str]) -> float:
+        clf = make_estimator(chosen, options, seed)
+        for epoch in range(epochs):
+            clf._begin_epoch(epoch)
+            rows = np.random.default_rng([seed, epoch]).permutation(learned)
+            clf.partial_fit(X[rows], y[rows], sample_weight=weights[rows])
+        return clf.diagnose(X[held], y[held])["accuracy"]
+
+    def objective(trial: Any) -> float:
+        options = [f"{name}={value}" for name, value in _suggest(trial, _SPACES[chosen]).items()]
+        trial.set_user_attr("options", options)
+        reached = accuracy(options)
+        console.print(f"{100 * reached:6.2f} %  {' '.join(options)}", highlight=False, soft_wrap=True)
+        return reached
+
+    begun = time.perf_counter()
+    usual = accuracy([])
+    console.print(f"{100 * usual:6.2f} %  the defaults", highlight=False)
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
+    left = seconds - (time.perf_counter() - begun)
+    if left > 0:
+        study.optimize(objective, n_trials=trials, timeout=left)
+    better = len(study.trials) > 0 and study.best_value > usual
+    best, options = (study.best_value, study.best_trial.user_attrs["options"]) if better else (usual, [])
+    command = _command(data, reading, chosen, options, epochs, seed)
+    if as_json:
+        told = {"accuracy": best, "default_accuracy": usual, "options": options, "trials": len(study.trials)}
+        print(json.dumps({**told, "command": command}))
+    else:
+        print(f"# {100 * best:.2f} % on the held-out rows, {100 * usual:.2f} % with the defaults\n{command}")
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError as error:
+        raise CommandError("tune needs optuna: pip install 'manyclass[tune]'") from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
+
+
+def _read(source: Source, max_rows: int) -> tuple[Any, Any, np.ndarray]:
+    """The first rows of a file."""
+    chunks, n = [], 0
+    for chunk in source.chunks(min(4096, max_rows)):
+        chunks.append(chunk)
+        n += chunk.X.shape[0]
+        if n >= max_rows:
+            break
+    if not chunks:
+        raise CommandError(f"{source.path}: there are no rows.")
+    X = sp.vstack([chunk.X for chunk in chunks], format="csr")
+    weights = np.concatenate([np.ones(c.X.shape[0]) if c.weights is None else c.weights for c in chunks])
+    if source.reading.labels != "several":
+        return X, np.concatenate([chunk.labels for chunk in chunks]), weights
+    columns = Columns(source.reading, None)
+    parts = [columns.matrix(chunk, learn=True) for chunk in chunks]
+    for part in parts:
+        part.resize(part.shape[0], columns.n_columns)
+    return X, sp.vstack(parts, format="csr"), weights
+
+
+def _suggest(trial: Any, space: dict[str, Any]) -> dict[str, Any]:
+    out = {}
+    for name, how in space.items():
+        if isinstance(how, list):
+            out[name] = trial.suggest_categorical(name, how)
+        elif how[0] is int:
+            out[name] = trial.suggest_int(name, how[1], how[2], log=how[3])
+        else:
+            out[name] = round(trial.suggest_float(name, how[1], how[2], log=how[3]), 4)
+    return out
+
+
+def _command(data: str, reading: dict, algorithm: str, options: list[str], epochs: int, seed: int) -> str:
+    """The command line that trains with these options."""
+    given: list[str] = []
+    for name, value in reading.items():
+        flag = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            given += [flag] if value else []
+        else:
+            for one in value if isinstance(value, (list, tuple)) else [value]:
+                given += [flag, str(one)]
+    for option in options:
+        given += ["--option", option]
+    fixed = ["--algorithm", algorithm, "--epochs", str(epochs), "--seed", str(seed), "--model", "MODEL"]
+    return shlex.join(["manyclass", "train", data, *given, *fixed])

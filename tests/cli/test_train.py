@@ -1,0 +1,269 @@
+"""`manyclass train`: what is learned, what is written, stopping and going on."""
+
+import io
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from manyclass import RecallTreeClassifier, load_model
+from manyclass.cli import train as module
+from manyclass.cli.files import open_model
+
+SVM = ("train", "train.svm", "--features", "64", "--model", "m")
+
+
+def test_training_from_a_file_is_partial_fit_over_its_rows(call, digits, tmp_path):
+    X, y = digits
+    told = call(*SVM, "--no-shuffle", "--epochs", "1", "--test", "test.svm", "--json")
+    assert told.code == 0
+    clf = RecallTreeClassifier(random_state=0, table_bits=24).partial_fit(sp.csr_array(X[:700]), y[:700])
+    loaded = load_model("m")
+    assert np.array_equal(loaded.predict(X), clf.predict(X))
+    result = json.loads(told.out)
+    assert result["examples"] == 700 and result["n_classes"] == 10 and result["n_features"] == 64
+    assert result["test"]["accuracy"] == clf.score(X[700:900], y[700:900])
+    assert result["bytes"] == os.path.getsize("m")
+    assert "recall-tree: svmlight with one label a row, 64 features" in told.err
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(call, digits):
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        assert call("train", "train.svm", "--features", 64, "--model", name, "--epochs", 2, "--seed", seed).code == 0
+    a, b, c = (Path(name).read_bytes() for name in "abc")
+    assert a == b != c
+
+
+@pytest.mark.parametrize("algorithm", ["recall-tree", "label-tree", "one-against-all"])
+def test_checkpoints_change_no_byte(call, digits, algorithm, monkeypatch):
+    monkeypatch.setattr(module, "WINDOW", 256)
+    words = ("train", "train.svm", "--features", 64, "--algorithm", algorithm, "--epochs", 2)
+    assert call(*words, "--model", "calm").code == 0
+    assert call(*words, "--model", "often", "--checkpoint-every", 97).code == 0
+    assert Path("calm").read_bytes() == Path("often").read_bytes()
+    assert not os.path.exists("often.checkpoint")
+
+
+@pytest.mark.parametrize("after", [1, 97, 350, 700, 1000, 1399])
+def test_a_run_stopped_anywhere_goes_on_to_the_same_bytes(call, digits, monkeypatch, after):
+    monkeypatch.setattr(module, "WINDOW", 256)
+    words = (*SVM, "--epochs", "2", "--checkpoint-every", "97")
+    assert call(*words).code == 0
+    calm = Path("m").read_bytes()
+    os.unlink("m")
+    learned = 0
+    real = module._learn
+
+    def then_killed(trained, chunk, columns):
+        nonlocal learned
+        if learned + chunk.X.shape[0] > after:
+            raise RuntimeError("killed")
+        learned += chunk.X.shape[0]
+        real(trained, chunk, columns)
+
+    monkeypatch.setattr(module, "_learn", then_killed)
+    with pytest.raises(RuntimeError, match="killed"):
+        call(*words)
+    monkeypatch.setattr(module, "_learn", real)
+    assert os.path.exists("m.checkpoint") == (after >= 97) and not os.path.exists("m")
+    told = call(*words, "--resume")
+    assert told.code == 0 and ("starting afresh" in told.err) == (after < 97)
+    assert Path("m").read_bytes() == calm
+    assert not os.path.exists("m.checkpoint")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_saves_a_checkpoint_and_says_how_to_go_on(call, digits, monkeypatch, number):
+    assert call(*SVM, "--epochs", "2").code == 0
+    calm = Path("m").read_bytes()
+    os.unlink("m")
+    real, n = module._learn, 0
+
+    def interrupted(*args):
+        nonlocal n
+        real(*args)
+        n += 1
+        if n == 2:
+            os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(module, "_learn", interrupted)
+    monkeypatch.setattr(module, "_PIECE", 100)
+    told = call(*SVM, "--epochs", "2")
+    assert told.code == 130 and "Interrupted after 200 examples; saved m.checkpoint" in told.err
+    assert told.err.splitlines()[-1].strip() == "manyclass train train.svm --features 64 --model m --epochs 2 --resume"
+    assert not os.path.exists("m") and open_model("m.checkpoint").training["rows"] == 200
+    monkeypatch.setattr(module, "_learn", real)
+    assert call(*SVM, "--epochs", "2", "--resume").code == 0
+    assert Path("m").read_bytes() == calm
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_finished_run_is_left_alone_and_more_epochs_go_on(call, digits):
+    assert call(*SVM, "--epochs", "3").code == 0
+    three = Path("m").read_bytes()
+    told = call(*SVM, "--epochs", "3", "--resume", "--json")
+    assert told.code == 0 and "nothing to do" in told.err and json.loads(told.out)["already_finished"]
+    assert Path("m").read_bytes() == three
+    os.unlink("m")
+    assert call(*SVM, "--epochs", "2").code == 0
+    assert call(*SVM, "--epochs", "3", "--resume").code == 0
+    assert Path("m").read_bytes() == three
+
+
+def test_a_checkpoint_of_another_run_is_refused(call, digits):
+    assert call(*SVM, "--epochs", "2").code == 0
+    for words, what in (
+        (("--seed", "5"), "seed"),
+        (("--no-shuffle",), "shuffle"),
+        (("--option", "beam=2"), "options"),
+        (("--algorithm", "one-against-all"), "algorithm"),
+    ):
+        told = call(*SVM, "--epochs", "2", "--resume", *words)
+        assert told.code == 1 and f"of another run (it differs in {what})" in told.err
+    with open("train.svm", "a") as file:
+        file.write("3 1:2\n")
+    told = call(*SVM, "--epochs", "2", "--resume")
+    assert told.code == 1 and "data" in told.err
+
+
+def test_going_on_from_a_model_with_other_data(call, digits):
+    assert call(*SVM, "--epochs", "1").code == 0
+    told = call("train", "test.svm", "--start-from", "m", "--model", "m2", "--epochs", "1", "--json")
+    assert told.code == 0 and json.loads(told.out)["examples"] == 200
+    assert load_model("m2")._state["seen"].n_rows[0] == 900
+    assert load_model("m")._state["seen"].n_rows[0] == 700
+    assert call("train", "test.svm", "--start-from", "m", "--algorithm", "label-tree", "--model", "x").code == 1
+
+
+def test_standard_input_is_read_once(call, digits, monkeypatch):
+    assert call(*SVM, "--epochs", "1").code == 0
+    raw = Path("train.svm").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
+    words = ("train", "-", "--input-format", "svmlight", "--features", "64", "--model", "s")
+    assert call(*words).code == 0
+    X, _ = digits
+    assert np.array_equal(load_model("s").predict(X), load_model("m").predict(X))
+    assert "only once" in call(*words, "--epochs", "2").err
+
+
+def test_options_reach_the_algorithm(call, digits):
+    words = ("--option", "beam=3", "-o", "learner=sgd", "-o", "learner.rate=0.5", "-o", "path_features=bias")
+    assert call(*SVM, "--epochs", 1, *words).code == 0
+    clf = load_model("m")
+    assert (clf.beam, clf.learner.rate, clf.path_features) == (3, 0.5, "bias")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--option", "beam"), "NAME=VALUE"),
+        (("--option", "magic=1"), "recall-tree knows"),
+        (("--option", "beam=0"), "beam must be"),
+        (("--option", "n_epochs=3"), "use --epochs"),
+        (("--option", "learner.rate=1"), "learner=sgd"),
+        (("--option", "learner=sgd", "-o", "learner.magic=1"), "magic"),
+        (("--algorithm", "magic"), "must be one of recall-tree, label-tree, one-against-all"),
+        (("--in-memory", "--resume"), "--in-memory"),
+        (("--input-format", "magic"), "format must be one of"),
+        (("--labels", "many"), "labels must be one of"),
+    ],
+)
+def test_wrong_options_say_what_is_right(call, digits, words, message):
+    told = call(*SVM, *words)
+    assert told.code == 1 and message in told.err and "Traceback" not in told.err
+    assert not os.path.exists("m")
+
+
+def test_a_wrong_command_line_is_exit_code_2(call):
+    assert call("train", "train.svm").code == 2
+    assert call("train", "train.svm", "--model", "m", "--epochs", "0").code == 2
+    assert call("magic").code == 2
+
+
+def test_files_that_are_not_there_or_empty(call, digits, tmp_path):
+    assert "none.svm: No such file" in call("train", "none.svm", "--model", "m").err
+    (tmp_path / "empty.svm").write_text("")
+    told = call("train", "empty.svm", "--model", "m")
+    assert told.code == 1 and "empty.svm" in told.err
+    assert "no such folder" in call("train", "train.svm", "--model", "nowhere/m").err
+    assert "this is a folder" in call("train", "train.svm", "--model", tmp_path).err
+
+
+def test_a_bad_line_names_itself_or_is_skipped(call, digits):
+    with open("train.svm", "a") as file:
+        file.write("3 1:2 x\n4 7:nan\n")
+    told = call(*SVM, "--epochs", "1")
+    assert told.code == 1 and "train.svm, line 701, column 7" in told.err and not os.path.exists("m")
+    told = call(*SVM, "--epochs", "2", "--skip-bad-lines", "--json")
+    assert told.code == 0 and json.loads(told.out)["n_skipped"] == 2 and json.loads(told.out)["examples"] == 1400
+
+
+def test_a_failing_disk_keeps_the_old_model(call, digits, monkeypatch):
+    assert call(*SVM, "--epochs", "1").code == 0
+    old = Path("m").read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("manyclass.io.model_file.os.fsync", full)
+    told = call(*SVM, "--epochs", "2")
+    assert told.code == 1 and "No space left on device" in told.err and "unchanged" in told.err
+    assert Path("m").read_bytes() == old and sorted(os.listdir()) == ["m", "test.svm", "train.svm"]
+
+
+def test_leftovers_of_killed_writers_go(call, digits):
+    Path(".m.abc.part").touch()
+    Path(".m.checkpoint.abc.part").touch()
+    assert call(*SVM, "--epochs", "1").code == 0
+    assert sorted(os.listdir()) == ["m", "test.svm", "train.svm"]
+
+
+# -- several labels, text ------------------------------------------------------------------------------------------
+
+
+def write_tags(path, n, seed=0):
+    rng = np.random.default_rng(seed)
+    with open(path, "w") as file:
+        for _ in range(n):
+            tags = sorted({f"tag{int(8 * rng.random() ** 2)}" for _ in range(rng.integers(1, 4))})
+            words = " ".join(f"about {tag}" for tag in tags)
+            file.write(json.dumps({"text": words, "tags": tags}) + "\n")
+
+
+def test_lists_of_labels_make_a_label_tree_that_knows_their_names(call, monkeypatch):
+    write_tags("tags.jsonl", 300)
+    write_tags("more.jsonl", 50, 1)
+    words = ("train", "tags.jsonl", "--label", "tags", "--text", "text", "--epochs", "3")
+    told = call(*words, "--model", "m", "--test", "more.jsonl", "--json")
+    assert told.code == 0 and json.loads(told.out)["algorithm"] == "label-tree"
+    assert json.loads(told.out)["test"]["precision@1"] > 0.9
+    assert sorted(load_model("m").label_names_) == [f"tag{i}" for i in range(8)]
+    monkeypatch.setattr(module, "WINDOW", 64)
+    monkeypatch.setattr(module, "_PIECE", 10)
+    assert call(*words, "--model", "p").code == 0
+    assert call(*words, "--model", "q", "--checkpoint-every", "7").code == 0
+    assert Path("p").read_bytes() == Path("q").read_bytes()
+    first = json.loads(call("predict", "m", "more.jsonl", "--format", "jsonl", "--top-k", "2").out.splitlines()[0])
+    assert set(first["labels"]) <= set(load_model("m").label_names_)
+    assert "does not take" in call(*words, "--model", "x", "--algorithm", "recall-tree").err
+
+
+def test_xmc_labels_are_columns(call, tmp_path):
+    (tmp_path / "d.xmc").write_text("3 5 4\n0,3 0:1 1:1\n 2:1\n2 3:1 4:0.5\n")
+    assert call("train", "d.xmc", "--model", "m", "--epochs", "2").code == 0
+    clf = load_model("m")
+    assert clf.label_names_ is None and clf.n_features_in_ == 5 and len(clf.classes_) == 4
+    told = call("evaluate", "m", "d.xmc", "--json")
+    assert json.loads(told.out)["n_rows"] == 3
+
+
+def test_in_memory_is_fit(call, digits):
+    X, y = digits
+    assert call(*SVM, "--in-memory", "--epochs", "2", "--algorithm", "one-against-all").code == 0
+    assert load_model("m").n_epochs == 2
+    assert load_model("m").score(X[700:900], y[700:900]) > 0.85
