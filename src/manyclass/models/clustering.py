@@ -5,11 +5,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import eigh
 
 from .groups import LabelTree
 from .state import make
 
 _POWER_STEPS, _SWEEPS = 2, 10
+_FEW_LABELS = 512
 
 
 def mean_directions(X: Any, Y: sp.csr_array) -> Any:
@@ -34,8 +36,23 @@ def _orthonormal(columns: np.ndarray) -> np.ndarray:
     return columns @ (vectors[:, used] / np.sqrt(values[used])).astype(np.float32)
 
 
+def _from_products(directions: Any, n_dims: int) -> np.ndarray:
+    """Rows whose inner products are those of the directions, as nearly as so many dimensions allow."""
+    products = directions @ directions.T
+    products = np.asarray(products.toarray() if sp.issparse(products) else products, np.float64)
+    n = len(products)
+    values, vectors = eigh(products, subset_by_index=(max(0, n - n_dims), n - 1))
+    return vectors * np.sqrt(np.maximum(values, 0.0))
+
+
 def embed(directions: Any, n_dims: int, rng: np.random.Generator) -> np.ndarray:
-    """Rows in the few dimensions that hold most of them (a randomised SVD), scaled to length 1."""
+    """Rows in the few dimensions that hold most of them, scaled to length 1.
+
+    Few rows: from all their inner products. Many: a randomised SVD.
+    """
+    if directions.shape[0] <= _FEW_LABELS:
+        rows = _from_products(directions, n_dims)
+        return np.asarray(rows * _inverse(np.linalg.norm(rows, axis=1))[:, None], np.float32)
     basis = rng.standard_normal((directions.shape[1], min(n_dims, *directions.shape))).astype(np.float32)
     for _ in range(_POWER_STEPS):
         basis = _orthonormal(directions.T @ _orthonormal(directions @ basis))
