@@ -35,6 +35,7 @@ def small_models(seed: int = 0) -> dict[str, object]:
         "low rank": OneAgainstAllClassifier(rank=2, n_epochs=1, random_state=0).fit(X, y),
         "recall tree": RecallTreeClassifier(n_epochs=1, random_state=0).fit(X, names[y]),
         "path features": RecallTreeClassifier(path_features="crossed", n_epochs=1, random_state=0).fit(X, y),
+        "start": RecallTreeClassifier(start=5.0, n_epochs=1, random_state=0).fit(X, y),
         "label tree": LabelTreeClassifier(arity=4, n_epochs=1, random_state=0).fit(X, y),
         "label tree, several": LabelTreeClassifier(arity=4, n_epochs=1, random_state=0).fit(X, several),
         "label tree, online": LabelTreeClassifier(arity=4, random_state=0).partial_fit(X, y),

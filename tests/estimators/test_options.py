@@ -110,6 +110,8 @@ MODELS = [
     RecallTreeClassifier(path_features="stop", beam=2),
     RecallTreeClassifier(learner="sgd", router_learner="sgd"),
     RecallTreeClassifier(table_bits=10),
+    RecallTreeClassifier(start=5.0),
+    RecallTreeClassifier(start=5.0, table_bits=10),
     OneAgainstAllClassifier(),
     OneAgainstAllClassifier(rank=4),
     OneAgainstAllClassifier(learner="sgd", table_bits=12),

@@ -12,6 +12,7 @@ from manyclass import SGD, RecallTreeClassifier
 from manyclass.estimators import answers, batches
 from manyclass.kernels.recall_tree import candidates_wanted, depth_limit
 from manyclass.models import recall_tree as model
+from manyclass.models.state import flatten
 
 
 def rows(many):
@@ -272,3 +273,58 @@ def test_easy_classes_are_all_found_whatever_their_number(seed, n_classes):
     for node in np.flatnonzero(children.max(axis=1) >= 0):
         below = sum(tree._state["counts"].total[child] for child in children[node] if child >= 0)
         assert below > 0.9 * tree._state["counts"].total[node] - 50  # some came before there were children
+
+
+# -- start at the class mean -----------------------------------------------------------------------------------
+
+
+def test_without_a_start_nothing_is_kept_of_the_means(tree):
+    assert all(array.size == 1 for array in tree._state["means"])
+    assert not any(array.any() for array in tree._state["means"])
+
+
+@pytest.mark.parametrize("options", [{}, {"learner": "sgd", "beam": 2}, {"path_features": "bias", "beam": 1}], ids=str)
+def test_a_vanishing_start_changes_no_byte_of_the_rest(many, options):
+    """So no start (group `means` not even passed) and a start (all of its code) learn everything else alike."""
+    X, y = many
+    options = {"random_state": 0, "n_epochs": 2, **options}
+    models = [RecallTreeClassifier(start=start, **options).fit(X, y) for start in (0.0, 1e-300)]
+    without, vanishing = (flatten(one._state) for one in models)
+    assert set(without) == set(vanishing)
+    for name, array in without.items():
+        if not name.startswith("means.") and name != "seen.wrong_mass":  # equal scores are no longer quite equal
+            assert array.tobytes() == vanishing[name].tobytes(), name
+    np.testing.assert_array_equal(models[0].predict_topk(X, 5)[1], models[1].predict_topk(X, 5)[1])
+    assert models[0].n_bytes_ < models[1].n_bytes_
+
+
+def test_the_score_is_weights_and_start_times_cosine(text):
+    X, y = text
+    clf = RecallTreeClassifier(random_state=0, start=7.0, n_epochs=2).fit(X, y)
+    scorer, sums = clf._state["scorer"], clf._state["means"]
+    labels, scores = clf.predict_topk(X[:30], 4)
+    dense = X[:30].toarray().astype(float)
+    ids = np.searchsorted(clf.classes_, labels)
+    totals = np.array([2 * X[y == label].sum(axis=0) for label in clf.classes_])  # two epochs, each row once in each
+    np.testing.assert_allclose(sums.total[: len(totals)], totals, atol=1e-3)
+    np.testing.assert_allclose(sums.sq_norm[: len(totals)], (totals**2).sum(axis=1), rtol=1e-4)
+    for x, some, given in zip(dense, ids, scores, strict=True):
+        cosine = totals[some] @ x / np.linalg.norm(totals[some], axis=1) / np.linalg.norm(x)
+        expected = scorer.weight[some] @ x + scorer.bias[some] + 7.0 * cosine
+        scored = np.isfinite(given)
+        np.testing.assert_allclose(given[scored], expected[scored], atol=1e-3)
+
+
+def test_a_start_helps_the_first_pass_over_text(text):
+    X, y = text
+    errors = [RecallTreeClassifier(random_state=0, start=s).partial_fit(X, y).progressive_error_ for s in (0.0, 10.0)]
+    assert errors[1] < errors[0]
+
+
+@pytest.mark.parametrize("unit", [1e-20, 1e15])
+def test_a_start_knows_no_unit(many, unit):
+    X, y = many
+    models = [RecallTreeClassifier(random_state=0, start=5.0, n_epochs=2).fit(u * X, y) for u in (1.0, unit)]
+    answers_of = [one.predict(u * X) for one, u in zip(models, (1.0, unit), strict=True)]
+    assert np.mean(answers_of[0] == answers_of[1]) > 0.97
+    assert all(np.isfinite(array).all() for array in flatten(models[1]._state).values())

@@ -27,6 +27,7 @@ OPTIONS = {
     "loss": st.sampled_from(["softmax", "logistic"]),
     "learner": st.sampled_from(list(LEARNERS)),
     "router": st.sampled_from(list(LEARNERS)),
+    "start": st.sampled_from([0.0, 0.5, 3.0, 10.0]),
 }
 
 

@@ -7,7 +7,8 @@ Written from the paper (Algorithms 1-4, Eq. 1) with the same departures as the p
   difference of the rises, not divided by the node's total;
 - routers do not see path features;
 - the candidates met when answering learn beside those of the training path;
-- several paths, those within MARGIN of the best; gradients below NEGLIGIBLE are skipped.
+- several paths, those within MARGIN of the best; gradients below NEGLIGIBLE are skipped;
+- with a start, a score begins at start x cosine of the row and the sum of the label's rows so far.
 """
 
 import math
@@ -94,10 +95,11 @@ def mass_entropy(masses):
 
 class RecallTree:
     def __init__(self, n_features, *, n_candidates, max_depth, bernstein=None, path_features="off", beam=1,
-                 loss="softmax", learner=("sgd", 1.0), router=("sgd", 1.0)):  # fmt: skip
+                 loss="softmax", learner=("sgd", 1.0), router=("sgd", 1.0), start=0.0):  # fmt: skip
         self.n_features, self.scale = n_features, Scale(n_features)
         self.n_candidates, self.max_depth, self.bernstein, self.beam = n_candidates, max_depth, bernstein, beam
         self.path_features, self.loss, self.learner, self.router = path_features, loss, learner, router
+        self.start, self.sums = start, {}
         self.root = Node(0, None, n_features)
         self.nodes, self.scorers, self.own = [self.root], {}, {}
         self.mass = self.wrong_mass = 0.0
@@ -144,7 +146,7 @@ class RecallTree:
         seen = np.zeros_like(x) if self.path_features == "bias" else x
         extra = [self.own[node.number, label].score(seen) for node in self.path_nodes(home)
                  if (node.number, label) in self.own]  # fmt: skip
-        return self.scorer(label).score(x) + sum(extra)
+        return self.scorer(label).score(x) + sum(extra) + self.start * cosine(x, self.sums.get(label, 0.0 * x))
 
     def scorer(self, label):
         return self.scorers.setdefault(label, Linear(self.n_features))
@@ -172,6 +174,7 @@ class RecallTree:
                 scored[other] = self.score(x, other, stop)
         if label in met:
             self.update_scorers(x, label, weight, met, scored)
+        self.sums[label] = self.sums.get(label, 0.0) + weight * x
 
     def descend(self, x, label, weight):
         node = self.root
@@ -222,6 +225,11 @@ class RecallTree:
             for node in nodes:
                 own = self.own.setdefault((node.number, known), Linear(self.n_features))
                 own.learn(x, gradient * weight, share, self.scale, only_bias=self.path_features == "bias")
+
+
+def cosine(x, y):
+    lengths = math.sqrt((x @ x) * (y @ y))
+    return float(x @ y) / lengths if lengths > 0 else 0.0
 
 
 def softmax(scores):

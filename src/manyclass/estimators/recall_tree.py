@@ -35,6 +35,9 @@ class RecallTreeClassifier(ManyClassifier):
         What a predictor knows of the path: nothing; a bias for each (node, class) on the path, as in the paper;
         weights of its own for (stopping node, class); the same for every node of the path, which is most accurate,
         slowest and largest.
+    start : float, default=0.0
+        Weight of the cosine between a row and the running sum of a class's rows, which training then corrects; 0 (none,
+        as in the paper) to 1,000,000. It takes as much memory again as the weights of the predictors.
     beam : int, default=8
         How many of the best paths to follow at most, 1 to 1,024, joining their candidates; the paper follows 1. Paths
         with less than 8 % of the best path's chance are dropped early, so clear cases stay cheap.
@@ -104,6 +107,7 @@ class RecallTreeClassifier(ManyClassifier):
         "n_candidates": (Integral, 1, 10_000),
         "max_depth": (Integral, 0, model.DEEPEST),
         "path_features": tuple(model.PATH_FEATURES),
+        "start": (Real, 0, model.LARGEST_START),
         "beam": (Integral, 1, 1024),
         "randomized": bool,
         "loss": tuple(model.LOSSES),
@@ -116,6 +120,7 @@ class RecallTreeClassifier(ManyClassifier):
         max_depth=None,
         bernstein="auto",
         path_features="off",
+        start=0.0,
         beam=8,
         randomized=False,
         loss="softmax",
@@ -136,6 +141,7 @@ class RecallTreeClassifier(ManyClassifier):
         self.max_depth = max_depth
         self.bernstein = bernstein
         self.path_features = path_features
+        self.start = start
         self.beam = beam
         self.randomized = randomized
         self.loss = loss
@@ -168,6 +174,7 @@ class RecallTreeClassifier(ManyClassifier):
             learner=resolve(self.learner, n_features=n_features, sparse=sparse),
             router_learner=resolve(router_learner, n_features=n_features, sparse=sparse, name="router_learner"),
             seed=seed,
+            start=float(self.start),
         )
 
     def _bernstein(self) -> float | None:

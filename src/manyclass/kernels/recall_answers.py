@@ -55,7 +55,7 @@ def count_leaves(tree, n_paths, scratch):
 
 @inlined_leaf
 def predict_rows(
-    tree, router, scorer, path, counts, candidates, table,
+    tree, router, scorer, path, means, counts, candidates, table,
     batch, n_classes, options, labels, scores, work, scratch,
 ):  # fmt: skip
     """The loop of predict_batch. Mutates: labels, scores, work, scratch.
@@ -64,7 +64,7 @@ def predict_rows(
     """
     for r in range(labels.shape[0]):
         n_paths, n_routers, n = visit(
-            tree, router, scorer, path, counts, candidates, table, batch, r, r, options, scratch
+            tree, router, scorer, path, means, counts, candidates, table, batch, r, r, options, scratch
         )  # fmt: skip
         answer(tree, candidates, n_classes, n, r, labels[r], scores[r], scratch)
         work[r, 0], work[r, 1] = tree.depth[scratch.node[0]], n_routers + count_leaves(tree, n_paths, scratch)
@@ -73,7 +73,7 @@ def predict_rows(
 
 @njit
 def predict_batch(
-    tree, router, scorer, path, counts, candidates, table,
+    tree, router, scorer, path, means, counts, candidates, table,
     batch, n_classes, options, labels, scores, work,
 ):  # fmt: skip
     """The best labels of all rows with their scores [RT Alg. 1], and what they cost.
@@ -82,20 +82,20 @@ def predict_batch(
     """
     scratch = make_scratch(candidates, options, labels.shape[1])
     predict_rows(
-        tree, router, scorer, path, counts, candidates, table,
+        tree, router, scorer, path, means, counts, candidates, table,
         batch, n_classes, options, labels, scores, work, scratch,
     )  # fmt: skip
 
 
 @njit
 def candidates_batch(
-    tree, router, scorer, path, counts, candidates, table, batch, options, labels, scores, sizes
+    tree, router, scorer, path, means, counts, candidates, table, batch, options, labels, scores, sizes
 ):  # fmt: skip
     """All candidates of all rows with their scores. Mutates: labels, scores, sizes."""
     scratch = make_scratch(candidates, options, np.int64(0))
     for r in range(labels.shape[0]):
         _, _, n = visit(
-            tree, router, scorer, path, counts, candidates, table, batch, r, r, options, scratch
+            tree, router, scorer, path, means, counts, candidates, table, batch, r, r, options, scratch
         )  # fmt: skip
         sizes[r] = n
         for c in range(n):

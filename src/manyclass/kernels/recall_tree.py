@@ -2,7 +2,8 @@
 
 Alg. 1 Predict -> follow_paths, visit (and recall_answers); Alg. 2 Train -> learn_batch, update_tree; Alg. 3
 update_router -> update_router; Alg. 4 update_regressors -> update_scorers; Eq. (1) -> recall_bound; path features
-§3.2 -> path_features; the group `path` is None without them, so that their code is not even compiled.
+§3.2 -> path_features; the group `path` is None without them, so that their code is not even compiled; so is `means`
+without a start (see `means.py`).
 """
 
 import math
@@ -14,6 +15,7 @@ from . import banks
 from .jit import inlined_leaf, leaf, njit
 from .labels import add_mass, join_candidates, mass_of, n_log_n, place, remember, take_candidates
 from .losses import gradients, log_sigmoid, sigmoid
+from .means import add_row, add_start
 from .path_features import STOP, learn_path, path_score
 from .rng import uniform
 from .sets import LabelSet
@@ -36,6 +38,7 @@ class Options(NamedTuple):
     n_candidates: int  # F; negative: 4 ceil(log2 labels seen)
     max_depth: int  # D; negative: see depth_limit
     path_features: int
+    start: float  # weight of the cosine to the class mean; 0: none
     beam: int
     randomized: bool
     loss: int
@@ -257,7 +260,7 @@ def keep_best(scratch, n_paths, options):
 
 
 @inlined_leaf
-def score_candidates(tree, scorer, path, table, first, n, batch, i, options, scratch):
+def score_candidates(tree, scorer, path, means, table, first, n, batch, i, options, scratch):
     """Score candidates first..n-1. Mutates: scratch. Cost: O(candidates x non-zeros)."""
     banks.score_rows(scorer, scratch.label, first, n, batch, i, scratch.score)
     if path is not None:
@@ -265,6 +268,8 @@ def score_candidates(tree, scorer, path, table, first, n, batch, i, options, scr
             scratch.score[c] += path_score(
                 tree, path, table, scratch.label[c], scratch.home[c], batch, i, options
             )  # fmt: skip
+    if means is not None:
+        add_start(means, options.start, scratch.label, first, n, batch, i, scratch.score)
 
 
 @inlined_leaf
@@ -293,7 +298,7 @@ def find_best(n, label, scratch):
 
 
 @inlined_leaf
-def visit(tree, router, scorer, path, counts, candidates, table, batch, i, stamp, options, scratch):
+def visit(tree, router, scorer, path, means, counts, candidates, table, batch, i, stamp, options, scratch):
     """Everything that is met on the way to an answer [RT Alg. 1]: (paths, routers scored, candidates).
 
     Mutates: scratch. Cost: O((beam x depth + candidates) x non-zeros).
@@ -304,7 +309,7 @@ def visit(tree, router, scorer, path, counts, candidates, table, batch, i, stamp
         remember(scratch.label, n, stamp, scratch.known)
         for p in range(1, n_paths):
             n = join_candidates(candidates, scratch.node[p], stamp, n, scratch)
-    score_candidates(tree, scorer, path, table, np.int64(0), n, batch, i, options, scratch)
+    score_candidates(tree, scorer, path, means, table, np.int64(0), n, batch, i, options, scratch)
     return n_paths, n_routers, n
 
 
@@ -331,20 +336,20 @@ def path_rows_wanted(n_labels, candidates, options):
 
 @njit
 def learn_batch(
-    tree, router, scorer, path, counts, candidates, table, scale, seen,
+    tree, router, scorer, path, means, counts, candidates, table, scale, seen,
     batch, labels, weights, begin, options,
 ):  # fmt: skip
     """Learn the rows from `begin` on [RT Alg. 2]; return where it ended for want of room. Mutates: all groups."""
     scratch = make_scratch(candidates, options, np.int64(0))
     return learn_rows(
-        tree, router, scorer, path, counts, candidates, table, scale, seen,
+        tree, router, scorer, path, means, counts, candidates, table, scale, seen,
         batch, labels, weights, begin, options, scratch,
     )  # fmt: skip
 
 
 @inlined_leaf
 def learn_rows(
-    tree, router, scorer, path, counts, candidates, table, scale, seen,
+    tree, router, scorer, path, means, counts, candidates, table, scale, seen,
     batch, labels, weights, begin, options, scratch,
 ):  # fmt: skip
     """The loop of learn_batch, one example after the other.
@@ -359,7 +364,7 @@ def learn_rows(
             return i
         # Answer before learning: progressive validation [RT §4.3] that no update can have leaked into.
         n_paths, _, n = visit(
-            tree, router, scorer, path, counts, candidates, table, batch, i, i, options, scratch
+            tree, router, scorer, path, means, counts, candidates, table, batch, i, i, options, scratch
         )  # fmt: skip
         best, truth = find_best(n, label, scratch)
         seen.mass[0] += weight
@@ -378,11 +383,13 @@ def learn_rows(
         if n_paths == 1:
             remember(scratch.label, n, i, scratch.known)
         n = join_candidates(candidates, node, i, n, scratch)
-        score_candidates(tree, scorer, path, table, n_answered, n, batch, i, options, scratch)
+        score_candidates(tree, scorer, path, means, table, n_answered, n, batch, i, options, scratch)
         _, truth = find_best(n, label, scratch)
         if truth >= 0:  # [RT Alg. 4 l.1]
             step = pace(options.update, options.rate, scale, sq_norm)
             update_scorers(
                 tree, scorer, path, table, n, truth, batch, i, weight, step, scale, options, scratch
             )  # fmt: skip
+        if means is not None:  # last: neither the answer nor the step may know the row from its class's sum
+            add_row(means, label, batch, i, weight)
     return labels.shape[0]

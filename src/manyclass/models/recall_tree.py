@@ -12,9 +12,10 @@ from ..kernels import recall_tree as kernel
 from ..kernels.inputs import Batch
 from ..kernels.losses import LOSSES, probabilities_batch
 from .banks import bank_bytes, grow_bank, make_bank, slim_bank
-from .groups import Bank, Candidates, Counts, LabelTable, Scale, Seen, State, Tree
+from .groups import Bank, Candidates, Counts, LabelTable, Means, Scale, Seen, State, Tree
 from .invariants import check_bank, check_scale, check_seen, is_power, need, need_no_pruning, need_range
 from .learners import Learner, slowed
+from .means import check_means, grow_means, make_means, means_bytes, no_means, slim_means
 from .spec import Answers, ModelSpec, Scored, register, rows_of
 from .state import copy, cut, make, resize
 
@@ -27,6 +28,7 @@ PATH_FEATURES = {
 
 DEEPEST = kernel.DEEPEST
 MOST_PATHS = 1024  # that may be asked for
+LARGEST_START = 1_000_000
 
 _FIRST_NODES, _FIRST_ENTRIES, _FIRST_CLASSES = 128, 1024, 16
 
@@ -46,6 +48,7 @@ class Config:
     learner: Learner
     router_learner: Learner
     seed: int
+    start: float = 0.0
 
 
 def _options(config: Config, epoch: int = 0) -> kernel.Options:
@@ -55,6 +58,7 @@ def _options(config: Config, epoch: int = 0) -> kernel.Options:
         n_candidates=-1 if config.n_candidates is None else int(config.n_candidates),
         max_depth=-1 if config.max_depth is None else int(config.max_depth),
         path_features=PATH_FEATURES[config.path_features],
+        start=float(config.start),
         beam=int(config.beam),
         randomized=bool(config.randomized),
         loss=LOSSES[config.loss],
@@ -75,11 +79,13 @@ def init(config: Config, n_features: int, n_classes: int = 0) -> State:
     """A tree that is only a root, with room for the classes known beforehand."""
     adaptive = config.learner.adaptive
     n_slots = kernel.candidates_wanted(1, _options(config))
+    n_rows = max(_FIRST_CLASSES, n_classes)
     return {
         "tree": make(Tree, node=_FIRST_NODES, side=2),
         "router": make_bank(_FIRST_NODES, n_features, config.table_bits, config.router_learner.adaptive),
-        "scorer": make_bank(max(_FIRST_CLASSES, n_classes), n_features, config.table_bits, adaptive),
+        "scorer": make_bank(n_rows, n_features, config.table_bits, adaptive),
         "path": make_bank(2, _path_width(config, n_features), config.table_bits, adaptive),
+        "means": make_means(n_rows, n_features, config.table_bits) if config.start > 0 else no_means(),
         "counts": make(Counts, node=_FIRST_NODES),
         "candidates": make(Candidates, node=_FIRST_NODES, slot=n_slots),
         "table": make(LabelTable, entry=_FIRST_ENTRIES),
@@ -91,7 +97,7 @@ def init(config: Config, n_features: int, n_classes: int = 0) -> State:
 def learn(config: Config, state: State, batch: Batch, labels, weights, epoch: int = 0) -> None:
     """Learn all rows in turn, making room whenever the kernel asks for it. Mutates: state."""
     options = _options(config, epoch)
-    names = ("tree", "router", "scorer", "path", "counts", "candidates", "table", "scale", "seen")
+    names = (*_ANSWER, "scale", "seen")
     begin = 0
     while True:
         groups = _groups(config, state, names)
@@ -108,6 +114,8 @@ def _make_room(config: Config, state: State, label: int, options: kernel.Options
     tree, scorer, table, path = state["tree"], state["scorer"], state["table"], state["path"]
     if label >= len(scorer.bias):
         new["scorer"] = grow_bank(scorer, 1 << label.bit_length(), n_features, bits)
+        if config.start > 0:
+            new["means"] = grow_means(state["means"], 1 << label.bit_length(), n_features, bits)
     if tree.n_nodes[0] + DEEPEST > len(tree.parent):
         for name in ("tree", "counts", "candidates"):
             new[name] = resize(state[name], node=2 * len(tree.parent))
@@ -133,11 +141,12 @@ def _make_room(config: Config, state: State, label: int, options: kernel.Options
 
 
 def _groups(config: Config, state: State, names: tuple[str, ...]) -> list:
-    """Groups for a kernel; no path features are passed as None."""
-    return [None if name == "path" and config.path_features == "off" else state[name] for name in names]
+    """Groups for a kernel; no path features and no means are passed as None."""
+    unused = {"path": config.path_features == "off", "means": config.start == 0}
+    return [None if unused.get(name) else state[name] for name in names]
 
 
-_ANSWER = ("tree", "router", "scorer", "path", "counts", "candidates", "table")
+_ANSWER = ("tree", "router", "scorer", "path", "means", "counts", "candidates", "table")
 
 
 def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Answers:
@@ -183,6 +192,8 @@ def memory(config: Config, n_features: int, n_classes: int) -> int:
     adaptive, bits = config.learner.adaptive, config.table_bits
     total = bank_bytes(n_nodes, n_features, bits, config.router_learner.adaptive)
     total += bank_bytes(max(_FIRST_CLASSES, n_classes), n_features, bits, adaptive)
+    if config.start > 0:
+        total += means_bytes(max(_FIRST_CLASSES, n_classes), n_features, bits)
     if config.path_features != "off":
         nodes_each = 1 if config.path_features == "stop" else depth
         total += bank_bytes(2 * n_slots * n_classes * nodes_each, _path_width(config, n_features), bits, adaptive)
@@ -228,6 +239,7 @@ GROUPS = {
     "router": Bank,
     "scorer": Bank,
     "path": Bank,
+    "means": Means,
     "counts": Counts,
     "candidates": Candidates,
     "table": LabelTable,
@@ -244,12 +256,15 @@ def check(config: Config, state: State, n_features: int, n_classes: int) -> None
     need(1 <= config.beam <= MOST_PATHS, f"beam is {config.beam}.")
     need(config.n_candidates is None or config.n_candidates > 0, f"n_candidates is {config.n_candidates}.")
     need(8 <= config.table_bits <= 40, f"table_bits is {config.table_bits}.")
+    need(0 <= config.start <= LARGEST_START, f"start is {config.start}.")
     check_tree(state["tree"])
     n, room = n_nodes(state), len(state["tree"].parent)
     counts, candidates, table, path = (state[name] for name in ("counts", "candidates", "table", "path"))
     check_bank("router", state["router"], n_features)
     check_bank("scorer", state["scorer"], n_features)
     check_bank("path", path, _path_width(config, n_features))
+    if config.start > 0:
+        check_means(state["means"], len(state["scorer"].bias), n_features)
     for name, size in (("router", len(state["router"].bias)), ("counts", len(counts.total))):
         need(size == room, f"{name} has {size} rows for {room} nodes.")
     need(len(candidates.size) == room, f"candidates has {len(candidates.size)} rows for {room} nodes.")
@@ -293,6 +308,8 @@ def slim(config: Config, state: State, n_classes: int, prune: float = 0.0) -> tu
     out, n = dict(state), n_nodes(state)
     for name, rows in (("router", n), ("scorer", n_classes), ("path", int(state["path"].n_rows[0]))):
         out[name] = slim_bank(state[name], max(1, rows))
+    if config.start > 0:
+        out["means"] = slim_means(state["means"], max(1, n_classes))
     for name in ("tree", "counts", "candidates"):
         out[name] = cut(state[name], node=n)
     out["candidates"] = out["candidates"]._replace(mass=np.zeros_like(out["candidates"].mass))
