@@ -30,7 +30,7 @@ def main() -> None:
                         "epochs": n_epochs,
                         "start": start,
                         "accuracy": f"{100 * (1 - error):.2f} %",
-                        "against start 0": p_text(p_value(error, len(y_test), without, len(y_test))),
+                        "against start 0": p_text(p_value(100 * error, len(y_test), 100 * without, len(y_test))),
                     }
                 )
     notes = [

@@ -150,6 +150,8 @@ def test_what_is_no_model_says_so(call, digits, command):
 
 
 def test_a_closed_pipe_is_no_error(call, model):
+    test = Path("test.svm").read_text()
+    Path("test.svm").write_text(300 * test)  # more than a pipe holds
     program = f"{sys.executable} -m manyclass predict m test.svm"
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {program} | head -n 1"], capture_output=True, text=True, check=False,

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.reference.label_tree_states import check_structure
 
+from manyclass.models import clustering
 from manyclass.models.clustering import divide, embed, grow_tree, mean_directions
 
 
@@ -109,8 +110,10 @@ def test_mean_directions_do_not_depend_on_the_unit_of_the_weights():
     np.testing.assert_allclose(once, smaller, atol=1e-4)
 
 
+@pytest.mark.parametrize("few", [0, 512])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_few_dimensions_keep_the_angles(sparse):
+def test_few_dimensions_keep_the_angles(sparse, few, monkeypatch):
+    monkeypatch.setattr(clustering, "_FEW_LABELS", few)
     low = rng().standard_normal((120, 5)) @ rng(1).standard_normal((5, 90))
     low[7] = 0.0
     rows = embed(sp.csr_array(low) if sparse else low, 8, rng(2))

@@ -12,9 +12,6 @@ class CommandError(Exception):
 
 def told(error: Exception) -> int | None:
     """Print what went wrong and return the exit code, or None for what is no mistake of the user."""
-    if isinstance(error, BrokenPipeError):  # the reader of our output had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     if os.environ.get("MANYCLASS_TRACEBACK"):
         return None
     if isinstance(error, OSError):

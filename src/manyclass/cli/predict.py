@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -27,8 +28,13 @@ def run(
     answer = _probable if probabilities else _scored
     write = FORMS[form]
     for chunk in source.chunks(_ROWS):
-        sys.stdout.write("".join(write(trained, *row) for row in zip(*answer(trained, chunk.X, k), strict=True)))
-        sys.stdout.flush()
+        lines = (write(trained, *row) for row in zip(*answer(trained, chunk.X, k), strict=True))
+        try:
+            sys.stdout.write("".join(lines))
+            sys.stdout.flush()
+        except BrokenPipeError:  # whoever reads our output, such as head, has had enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return
     if source.n_skipped:
         print(f"manyclass: skipped {source.n_skipped} bad lines of {data}", file=sys.stderr)
 

@@ -15,18 +15,20 @@ from .jit import LEAF_OPTIONS, leaf
 
 
 @leaf
-def find_sorted(blocks, node, f):
-    """Where the feature of a node lies, or -1. Cost: O(log features of the node)."""
-    low, high = np.int64(blocks.first[node]), np.int64(blocks.first[node + 1])
+def first_not_below(features, low, high, f):
+    """The first place in low..high of sorted features that is not below f. Cost: O(log of how far it is)."""
+    step = np.int64(1)
+    while low + step < high and features[low + step] < f:  # in strides that double: the next one is mostly near
+        low += step
+        step *= 2
+    high = min(high, low + step)
     while low < high:
         middle = (low + high) >> 1
-        if blocks.feature[middle] < f:
+        if features[middle] < f:
             low = middle + 1
         else:
             high = middle
-    if low < blocks.first[node + 1] and blocks.feature[low] == f:
-        return low
-    return np.int64(-1)
+    return low
 
 
 @leaf
@@ -50,11 +52,15 @@ def score_packed(blocks, node, batch, i, scale, out):
     for c in range(len(out)):
         out[c] = blocks.bias[node, c]
     begin, stop = span(batch, i)
+    first, end = np.int64(blocks.first[node]), np.int64(blocks.first[node + 1])
+    at, before = first, np.int64(-1)
     for j in range(begin, stop):
-        v = value(batch, i, j)
+        v, f = value(batch, i, j), np.int64(feature(batch, j))
         if v != 0.0:
-            at = find_sorted(blocks, node, feature(batch, j))
-            if at >= 0:
+            # A row's features are sorted like the node's: go on from where the last one was.
+            at = first_not_below(blocks.feature, at if f > before else first, end, f)
+            before = f
+            if at < end and blocks.feature[at] == f:
                 add_packed(blocks, at, v * scale, out)
 
 

@@ -42,7 +42,10 @@ def _from_products(directions: Any, n_dims: int) -> np.ndarray:
     products = np.asarray(products.toarray() if sp.issparse(products) else products, np.float64)
     n = len(products)
     values, vectors = eigh(products, subset_by_index=(max(0, n - n_dims), n - 1))
-    return vectors * np.sqrt(np.maximum(values, 0.0))
+    values[values <= values.max(initial=0.0) * 1e-12] = 0.0
+    rows = vectors * np.sqrt(values)
+    rows[np.diagonal(products) == 0.0] = 0.0  # not rounding errors: they would be scaled up
+    return rows
 
 
 def embed(directions: Any, n_dims: int, rng: np.random.Generator) -> np.ndarray:
