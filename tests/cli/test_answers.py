@@ -1,5 +1,6 @@
 """`manyclass predict`, `evaluate`, `compare`, `inspect`, `convert` and `tune`."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_svmlight_file
 
-from manyclass import LabelTreeClassifier, load_model
+from manyclass import LabelTreeClassifier, OneAgainstAllClassifier, load_model
 
 
 @pytest.fixture
@@ -66,6 +67,7 @@ def test_evaluate_counts_labels_never_met_as_wrong(call, model):
     Path("odd.svm").write_text("77 1:1\n78 2:1\n")
     told = json.loads(call("evaluate", "m", "odd.svm", "--json").out)
     assert told["accuracy"] == told["recall"] == told["precision@5"] == 0
+    assert "none of the labels" in call("evaluate", "m", "odd.svm").err
 
 
 def test_compare_tells_which_is_better(call, digits, model):
@@ -85,7 +87,7 @@ def test_inspect_tells_sizes_options_and_the_tree(call, model):
     assert told["branches"][0]["node"] == 0 and told["n_nodes"] >= len(told["branches"]) > 1
     assert told["reading"]["format"] == "svmlight" and told["training"]["finished"]
     text = call("inspect", "m", "--topics").out
-    assert "node 0: 10 labels: " in text and "beam=8" in text
+    assert "node 0: 10 candidates: " in text and "beam=8" in text
     for name in ("tree.svg", "tree.png"):
         assert call("inspect", "m", "--depth", 3, "--picture", name).code == 0
         assert os.path.getsize(name) > 1000
@@ -109,6 +111,7 @@ def test_convert_makes_a_slim_model_that_answers_the_same(call, model):
     assert os.path.getsize("s") < os.path.getsize("m")
     assert call("predict", "s", "test.svm").out == call("predict", "m", "test.svm").out
     assert "nothing to convert" in call("convert", "m", "x").err
+    assert "another name" in call("convert", "m", "m", "--slim").err and not load_model("m")._slim
     assert "slim model" in call("train", "train.svm", "--start-from", "s", "--model", "x").err
 
 
@@ -119,8 +122,28 @@ def test_convert_makes_svmlight_of_data(call, digits):
     b = load_svmlight_file("copy.svm", n_features=64, zero_based=True)
     assert (a[0] != b[0]).nnz == 0 and np.array_equal(a[1], b[1])
     assert "must end in" in call("convert", "train.svm", "copy.txt").err
-    Path("t.csv").write_text("words,kind\na b c,x\n")
-    assert "these are text" in call("convert", "t.csv", "t.svm", "--label", "kind", "--text", "words").err
+    assert call("convert", "train.svm", "copy.svm.gz", "--features", 64).code == 0
+    assert gzip.decompress(Path("copy.svm.gz").read_bytes()) == Path("copy.svm").read_bytes()
+    assert "no such folder" in call("convert", "train.svm", "nowhere/copy.svm").err
+    Path("t.csv").write_text("words,kind\na b c,x\nd e f,two words\n")
+    told = call("convert", "t.csv", "t.svm", "--label", "kind", "--text", "words")
+    assert "cannot hold the label 'two words'" in told.err and not Path("t.svm").exists()
+
+
+def test_a_format_with_other_features_is_refused(call, digits, model):
+    Path("t.vw").write_text("1 |pixels a:1 b:2\n")
+    told = call("predict", "m", "t.vw")
+    assert told.code == 1 and "does not have the features of a model trained from svmlight" in told.err
+    assert call("predict", "m", "t.vw", "--input-format", "vw").code == 0
+    OneAgainstAllClassifier().fit(digits[0], digits[1]).save("p")
+    Path("t.csv").write_text("y,a,b\n1,2,3\n")
+    assert "saved from Python" in call("evaluate", "p", "t.csv", "--label", "y").err
+
+
+def test_labels_by_number(call):
+    Path("t.csv").write_text("words,kind\na b c,x\nd e f,y\tz\n")
+    assert call("train", "t.csv", "--label", "kind", "--text", "words", "--no-shuffle", "--model", "m").code == 0
+    assert call("inspect", "m", "--labels").out == "0\tx\n1\ty\\tz\n"
 
 
 def test_tune_prints_a_command_line_that_works(call, digits):

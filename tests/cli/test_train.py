@@ -121,6 +121,7 @@ def test_a_checkpoint_of_another_run_is_refused(call, digits):
         (("--seed", "5"), "seed"),
         (("--no-shuffle",), "shuffle"),
         (("--option", "beam=2"), "options"),
+        (("--skip-bad-lines",), "reading"),
         (("--algorithm", "one-against-all"), "algorithm"),
     ):
         told = call(*SVM, "--epochs", "2", "--resume", *words)
@@ -129,6 +130,25 @@ def test_a_checkpoint_of_another_run_is_refused(call, digits):
         file.write("3 1:2\n")
     told = call(*SVM, "--epochs", "2", "--resume")
     assert told.code == 1 and "data" in told.err
+
+
+def test_a_finished_model_is_tested_if_asked(call, digits):
+    whole = json.loads(call(*SVM, "--epochs", "2", "--test", "test.svm", "--json").out)
+    again = json.loads(call(*SVM, "--epochs", "2", "--test", "test.svm", "--json", "--resume").out)
+    assert again["test"]["accuracy"] == whole["test"]["accuracy"]
+    assert whole["progressive_error"] == whole["progressive_errors"][0] > whole["progressive_errors"][1]
+    assert call(*SVM, "--epochs", "2", "--test", "test.svm", "--resume").out.lstrip().startswith("measure")
+
+
+def test_an_index_base_of_zero_is_an_option_like_any_other(call):
+    Path("one.svm").write_text("1 1:1\n2 2:1\n")
+    Path("zero.svm").write_text("1 0:1\n2 1:1\n")
+    for base in (0, 1):
+        assert call("train", "one.svm", "--model", "m", "--index-base", base, "--features", 3).code == 0
+        assert open_model("m").reading.index_base == base
+    told = call("predict", "m", "zero.svm")
+    assert told.code == 1 and "line 1, column 3" in told.err and "--index-base 0" in told.err
+    assert call("predict", "m", "zero.svm", "--index-base", 0).code == 0
 
 
 def test_going_on_from_a_model_with_other_data(call, digits):
@@ -169,8 +189,10 @@ def test_options_reach_the_algorithm(call, digits):
         (("--option", "learner=sgd", "-o", "learner.magic=1"), "magic"),
         (("--algorithm", "magic"), "must be one of recall-tree, label-tree, one-against-all"),
         (("--in-memory", "--resume"), "--in-memory"),
-        (("--input-format", "magic"), "format must be one of"),
-        (("--labels", "many"), "labels must be one of"),
+        (("--input-format", "magic"), "--input-format must be one of"),
+        (("--labels", "many"), "--labels must be one or several"),
+        (("--label", "x"), "svmlight, which has no use for --label"),
+        (("--input-format", "vw", "--index-base", "1"), "no use for --index-base"),
     ],
 )
 def test_wrong_options_say_what_is_right(call, digits, words, message):

@@ -9,7 +9,7 @@ from rich.table import Table
 from scipy.stats import binomtest
 
 from .errors import CommandError
-from .evaluate import Totals
+from .evaluate import Totals, shown
 from .files import columns_of, open_model, open_source, size_of
 
 _ROWS = 4096
@@ -56,7 +56,7 @@ def _show(told: dict[str, Any]) -> None:
     table = Table("", told["first"]["model"], told["second"]["model"], box=None)
     for name in _SHOWN:
         if name in told["first"]:
-            table.add_row(name, *(f"{told[side][name]:,.6g}" for side in ("first", "second")))
+            table.add_row(name, *(shown(name, told[side][name]) for side in ("first", "second")))
     out.print(table)
     out.print(
         f"of {told['n_rows']:,} rows {told['both_right']:,} are right in both, {told['only_first_right']:,} only in "

@@ -1,8 +1,13 @@
 """`manyclass convert`: a slim copy of a model, or data as svmlight."""
 
+import gzip
 import os
+import re
 import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import BinaryIO
 
 from rich.console import Console
 
@@ -10,9 +15,11 @@ from ..io import Chunk, Source, known_format
 from ..io.model_file import ModelFormatError
 from .errors import CommandError
 from .files import open_model, open_source, size_of
+from .resume import check_folder
 
 _ROWS = 4096
-_SVMLIGHT = (".svm", ".svmlight", ".libsvm")
+_SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm.gz")
+_NOT_IN_LABELS = re.compile(r"[\s,:#]")
 
 
 def run(source: str, target: str, reading: dict, slim: bool, prune: float) -> None:
@@ -27,8 +34,11 @@ def run(source: str, target: str, reading: dict, slim: bool, prune: float) -> No
         raise CommandError(f"{error} If it is a data file, name its format by --input-format.") from error
     if not slim:
         raise CommandError("nothing to convert: a model can be made --slim.")
+    if os.path.exists(target) and os.path.samefile(source, target):
+        raise CommandError(f"{target}: a slim model cannot learn any more: give it another name.")
+    before = size_of(source)
     trained.save(target, slim=True, prune=prune)
-    before, after = size_of(source), size_of(target)
+    after = size_of(target)
     Console().print(f"{target}: {after / 1e6:,.2f} MB, before {before / 1e6:,.2f} MB", soft_wrap=True, highlight=False)
 
 
@@ -36,27 +46,36 @@ def _convert_data(source: Source, target: str) -> None:
     """All rows as svmlight with indices from 0, written whole or not at all."""
     if not target.endswith(_SVMLIGHT):
         raise CommandError(f"{target}: data are converted to svmlight, so its name must end in {', '.join(_SVMLIGHT)}.")
-    if source.reading.label_kind == "text":
-        raise CommandError("svmlight has whole numbers as labels, and these are text: train from the file as it is.")
+    check_folder(target)
     folder = os.path.dirname(os.path.realpath(target))
     handle, part = tempfile.mkstemp(prefix=f".{Path(target).name}.", suffix=".part", dir=folder)
     try:
-        with os.fdopen(handle, "w", encoding="ascii") as file:
+        with os.fdopen(handle, "wb") as raw, _packed(raw, target) as file:
             for chunk in source.chunks(_ROWS):
-                file.writelines(_lines(chunk))
+                file.write("".join(_lines(chunk)).encode())
         os.chmod(part, 0o644)
         os.replace(part, target)
-    except BaseException:
+    except BaseException as error:
         Path(part).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = target
         raise
     Console().print(f"{target}: {source.n_rows:,} rows, indices from 0", soft_wrap=True, highlight=False)
 
 
-def _lines(chunk: Chunk):
+def _packed(file: BinaryIO, target: str) -> AbstractContextManager:
+    """The file itself, or what packs it; the same rows always give the same bytes."""
+    return gzip.GzipFile("", "wb", 6, file, 0) if target.endswith(".gz") else nullcontext(file)
+
+
+def _lines(chunk: Chunk) -> Iterator[str]:
     labels, pointer, X = chunk.labels, chunk.pointer, chunk.X
     assert labels is not None
     for row in range(X.shape[0]):
         own = labels[row : row + 1] if pointer is None else labels[pointer[row] : pointer[row + 1]]
+        wrong = [label for label in own.tolist() if _NOT_IN_LABELS.search(str(label)) or label == ""]
+        if wrong:
+            raise CommandError(f"svmlight cannot hold the label {wrong[0]!r}: no spaces, commas, : or #.")
         span = slice(X.indptr[row], X.indptr[row + 1])
         # repr of a float32 is the shortest text that reads back as the same number
         pairs = zip(X.indices[span].tolist(), X.data[span], strict=True)

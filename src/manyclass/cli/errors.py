@@ -15,8 +15,8 @@ def told(error: Exception) -> int | None:
     if os.environ.get("MANYCLASS_TRACEBACK"):
         return None
     if isinstance(error, OSError):
-        name = "standard output" if error.filename is None else error.filename
-        message = f"{name}: {error.strerror or error}"
+        name = "" if error.filename is None else f"{error.filename}: "
+        message = f"{name}{error.strerror or error}"
     elif isinstance(error, MemoryError):
         message = f"not enough memory: {error}"
     elif isinstance(error, (ValueError, CommandError)):  # DataError and ModelFormatError are ValueErrors

@@ -1,6 +1,7 @@
 """`manyclass evaluate`: how good the answers are and what they cost, over a file of any size."""
 
 import json
+import sys
 import time
 from typing import Any
 
@@ -13,6 +14,7 @@ from ..io import Chunk, Source
 from ..metrics import ndcg_at_k, precision_at_k
 from .errors import CommandError
 from .files import Columns, Trained, columns_of, open_model, open_source
+from .progress import said_if_slow
 
 _KS = (1, 3, 5)
 _ROWS = 4096
@@ -37,6 +39,8 @@ def evaluate(trained: Trained, source: Source) -> dict[str, float]:
         totals.add(trained, chunk, columns)
     if not totals.n_rows:
         raise CommandError(f"{source.path}: there are no rows to evaluate.")
+    if not totals.n_known:
+        print(f"manyclass: none of the labels in {source.path} is known to the model.", file=sys.stderr)
     return {**totals.means(), "n_rows": totals.n_rows, "n_skipped": source.n_skipped, "seconds": totals.seconds}
 
 
@@ -44,7 +48,7 @@ class Totals:
     """Sums of measures over chunks: a mean over all rows needs no more."""
 
     def __init__(self) -> None:
-        self.n_rows, self.n_labels, self.seconds, self.found = 0, 0, 0.0, 0.0
+        self.n_rows, self.n_labels, self.n_known, self.seconds, self.found = 0, 0, 0, 0.0, 0.0
         self.sums: dict[str, float] = {}
         self.right: list[np.ndarray] = []
 
@@ -54,7 +58,8 @@ class Totals:
         y: Any = chunk.labels if columns is None else columns.matrix(chunk, learn=False)
         if columns is not None and y.shape[1] < len(clf.classes_):
             y.resize(n, len(clf.classes_))
-        told = clf.diagnose(chunk.X, y)
+        with said_if_slow(Console(stderr=True)):
+            told = clf.diagnose(chunk.X, y)
         k = min(max(_KS), len(clf.classes_))
         begun = time.perf_counter()
         top, _ = clf.predict_topk(chunk.X, k)
@@ -70,6 +75,7 @@ class Totals:
             self.sums[name] = self.sums.get(name, 0.0) + value * n
         self.right.append(np.asarray(truth[np.arange(n), answers[:, 0]]).ravel() != 0)
         self.n_rows, self.n_labels = self.n_rows + n, self.n_labels + n_labels
+        self.n_known += int((truth.indices < len(clf.classes_)).sum())
 
     def means(self) -> dict[str, float]:
         """Means over rows; of recall, over true labels."""
@@ -88,13 +94,18 @@ def _as_columns(clf: Any, y: np.ndarray, top: np.ndarray) -> tuple[sp.csr_array,
     return truth, answers
 
 
+def shown(name: str, value: float) -> str:
+    """A measure for people."""
+    if name in ("accuracy", "recall") or "@" in name:
+        return f"{100 * value:.2f} %"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4f}" if name == "seconds" else f"{value:,.2f}"
+
+
 def table_of(told: dict[str, float]) -> Table:
     """The measures for people."""
-    shares = {"accuracy", "recall"} | {name for name in told if "@" in name}
     table = Table("measure", "value", box=None)
     table.columns[1].justify = "right"
     for name, value in told.items():
-        shown = f"{100 * value:.2f} %" if name in shares else f"{value:,.6g}"
-        table.add_row(name.replace("_", " "), shown)
+        table.add_row(name.replace("_", " "), shown(name, value))
     table.add_row("µs a row", f"{1e6 * told['seconds'] / max(1, told['n_rows']):,.0f}")
     return table

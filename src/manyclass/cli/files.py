@@ -8,10 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..estimators import load_model
-from ..io import Chunk, Reading, Source, known_format
+from ..io import FORMATS, Chunk, Reading, Source, known_format
 from ..io.model_file import ModelFormatError
 from .errors import CommandError
 
+_TABLES = ("csv", "tsv", "jsonl", "parquet")
+_FAMILIES = (_TABLES, ("svmlight", "xmc"), ("vw",))  # formats whose features mean the same
+_TABLE_OPTIONS = ("label", "text", "numeric", "categorical", "label_separator")
 MOST_COLUMNS = 10_000_000  # of a label matrix that are made without having been seen
 # The names of options on the command line and in a Reading.
 _RENAMED = {"input_format": "format", "features": "n_features"}
@@ -63,6 +66,10 @@ def asked_reading(asked: dict[str, Any], base: Reading | None = None) -> Reading
     given = {_RENAMED.get(name, name): value for name, value in asked.items() if name != "skip_bad_lines"}
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
     base = base or Reading()
+    if "format" in given and given["format"] not in FORMATS:
+        raise CommandError(f"--input-format must be one of {', '.join(FORMATS)}, got {given['format']!r}.")
+    if given.get("labels", "one") not in ("one", "several"):
+        raise CommandError(f"--labels must be one or several, got {given['labels']!r}.")
     if {"text", "numeric", "categorical"} & set(given):  # columns named now replace those remembered
         base = replace(base, text=(), numeric=(), categorical=())
     return replace(base, **given)
@@ -78,8 +85,28 @@ def open_source(path: str, asked: dict[str, Any], base: Reading | None = None, l
             )
         if "format" not in {_RENAMED.get(name, name) for name in asked}:
             reading = replace(reading, format=_format_of(path, base))
-    skip = bool(asked.get("skip_bad_lines"))
-    return Source(path, reading, labelled=labelled, skip_bad_lines=skip)
+    source = Source(path, reading, labelled=labelled, skip_bad_lines=bool(asked.get("skip_bad_lines")))
+    _check_fit(path, source.reading.format, asked, base)
+    return source
+
+
+def _check_fit(path: str, file_format: str | None, asked: dict[str, Any], base: Reading | None) -> None:
+    """Refuse options that the format has no use for, and a format whose features are not those of the model."""
+    table = file_format in _TABLES
+    strangers = [name for name in asked if name in _TABLE_OPTIONS and not table]
+    strangers += [name for name in asked if name == "index_base" and file_format != "svmlight"]
+    if strangers:
+        flag = strangers[0].replace("_", "-")
+        raise CommandError(f"{path} is read as {file_format}, which has no use for --{flag}: leave it out.")
+    if base is None or "input_format" in asked:
+        return
+    known = base.format or "svmlight"  # a model saved from Python: its features are numbers
+    if not any(file_format in family and known in family for family in _FAMILIES):
+        from_python = "" if base.format else " (it was saved from Python, its features have numbers only)"
+        raise CommandError(
+            f"{path}: {file_format} does not have the features of a model trained from {known}{from_python}. If it "
+            f"does, say so by --input-format {file_format}."
+        )
 
 
 def _format_of(path: str, base: Reading) -> str | None:
@@ -122,6 +149,14 @@ class Columns:
 def columns_of(trained: Trained) -> Columns | None:
     """What makes label matrices for a model; None where rows have one label."""
     return Columns(trained.reading, trained.names) if trained.reading.labels == "several" else None
+
+
+def cell(label: Any) -> str:
+    """A label in one cell of one line."""
+    text = str(label)
+    for letter, escape in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
+        text = text.replace(letter, escape)
+    return text
 
 
 def size_of(path: str) -> int:

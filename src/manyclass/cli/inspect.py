@@ -1,6 +1,7 @@
 """`manyclass inspect`: sizes, options and the tree of a model."""
 
 import json
+import sys
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,22 @@ from rich.table import Table
 from rich.tree import Tree as Picture
 
 from .errors import CommandError
-from .files import Trained, open_model, size_of
+from .files import Trained, cell, open_model, size_of
 
 _SHOWN = 6  # labels of a branch
 
 
-def run(model: str, depth: int, topics: bool, picture: str | None, as_json: bool) -> None:
+def run(model: str, depth: int, topics: bool, labels: bool, picture: str | None, as_json: bool) -> None:
     """Print, and draw if asked."""
+    if picture is not None and not picture.lower().endswith((".png", ".svg")):
+        raise CommandError(f"--picture {picture}: its name must end in .png or .svg.")
     trained = open_model(model)
+    if labels:
+        for number, label in enumerate(trained.estimator.classes_.tolist()):
+            print(f"{number}\t{cell(trained.label(label))}")
+        return
+    if picture is not None and trained.estimator._spec.tree_table is None:
+        raise CommandError(f"{model}: {trained.estimator._spec.name} has no tree to draw.")
     told = facts(trained, model)
     branches = branches_of(trained, depth)
     if as_json:
@@ -25,9 +34,8 @@ def run(model: str, depth: int, topics: bool, picture: str | None, as_json: bool
     else:
         show(told, branches if topics or not picture else [], topics)
     if picture is not None:
-        if not branches:
-            raise CommandError(f"{model}: one-against-all has no tree to draw.")
         draw(branches, picture)
+        print(f"drew {picture}", file=sys.stderr)
 
 
 def facts(trained: Trained, model: str) -> dict[str, Any]:
@@ -69,7 +77,8 @@ def branches_of(trained: Trained, depth: int) -> list[dict[str, Any]]:
         if row["depth"] <= depth:
             labels = [str(trained.label(label)) for label in names[np.array(below[row["node"]], int)].tolist()]
             kept = {name: int(row[name]) for name in ("node", "parent", "depth")}
-            out.append({**kept, "n_labels": len(labels), "labels": labels})
+            what = "candidates" if mass is None else "labels"
+            out.append({**kept, "n_labels": len(labels), "labels": labels, "what": what})
     return out
 
 
@@ -81,7 +90,8 @@ def show(told: dict[str, Any], branches: list[dict[str, Any]], topics: bool) -> 
         value = told[name]
         table.add_row(name.replace("n_", "").replace("_", " "), f"{value:,}" if type(value) is int else str(value))
     for part in ("arrays", "options", "reading", "training"):
-        told_of = {name: value for name, value in told[part].items() if value not in (None, [], "")}
+        whole = part == "options"
+        told_of = {name: value for name, value in told[part].items() if whole or value not in (None, [], "")}
         commas = "," if part == "arrays" else ""
         text = ", ".join(f"{name}={value:{commas}}" for name, value in told_of.items())
         table.add_row("bytes of arrays" if part == "arrays" else part, text)
@@ -92,7 +102,7 @@ def show(told: dict[str, Any], branches: list[dict[str, Any]], topics: bool) -> 
     for branch in branches:
         n_shown = _SHOWN if topics else 0
         some = ", ".join(branch["labels"][:n_shown]) + (", …" if 0 < n_shown < branch["n_labels"] else "")
-        text = f"node {branch['node']}: {branch['n_labels']:,} labels{': ' if some else ''}{some}"
+        text = f"node {branch['node']}: {branch['n_labels']:,} {branch['what']}{': ' if some else ''}{some}"
         node = Picture(text) if picture is None else nodes[branch["parent"]].add(text)
         picture = picture or node
         nodes[branch["node"]] = node
@@ -113,8 +123,6 @@ def _depth_first(branches: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def draw(branches: list[dict[str, Any]], path: str) -> None:
     """The tree as a picture: a level a column, a node as high as the labels below it."""
-    if not path.endswith((".png", ".svg")):
-        raise CommandError(f"--picture {path}: its name must end in .png or .svg.")
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -137,9 +145,9 @@ def draw(branches: list[dict[str, Any]], path: str) -> None:
         axes.scatter(x, y, s=20 + 180 * branch["n_labels"] / max(1, largest), color="tab:blue", zorder=2)
         shown = ", ".join(label[:20] for label in branch["labels"][:3])
         last = branch["node"] not in inner
-        text = f"{branch['n_labels']:,}: {shown}" if last else f"{branch['n_labels']:,} labels"
+        text = f"{branch['n_labels']:,}: {shown}" if last else f"{branch['n_labels']:,} {branch['what']}"
         axes.annotate(text, (x, y), xytext=(9, 0 if last else 10), textcoords="offset points", va="center", fontsize=8)
     axes.set_xlim(-0.2, deepest + 0.8)
     axes.invert_yaxis()
     axes.set_axis_off()
-    figure.savefig(path, dpi=150, metadata={"Date": None} if path.endswith(".svg") else None)
+    figure.savefig(path, dpi=150, metadata={"Date": None} if path.lower().endswith(".svg") else None)

@@ -13,16 +13,19 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: rich cuts long option names short on a narrow terminal
     pretty_exceptions_enable=False,
     help="Classification into thousands to millions of classes, in time logarithmic in their number.",
-    epilog="Exit codes: 0 done, 1 an error in a file or an option's value, 2 a wrong command line, 130 interrupted.",
+    epilog="Exit codes: 0 done; 1 it could not be done, and why; 2 a command line that makes no sense; 130 "
+    "interrupted. The first use compiles for up to a minute and keeps the result on disk.",
 )
 
 
 def run() -> None:
     """The program: the commands, with users' mistakes told in one line."""
-    from .errors import told
+    from .errors import INTERRUPTED, told
 
     try:
         app(prog_name="manyclass")
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
     except Exception as error:
         code = told(error)
         if code is None:
@@ -96,7 +99,11 @@ def train(
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on from MODEL.checkpoint; without one, start; if MODEL is done, do nothing."),
+        typer.Option(
+            "--resume",
+            help="Go on from MODEL.checkpoint; without one, start; if MODEL is done, do nothing, or only the epochs "
+            "that --epochs asks for beyond those done.",
+        ),
     ] = False,
     start_from: Annotated[
         str | None, typer.Option(help="A model file to go on learning from, with other data. Default: from nothing.")
@@ -120,7 +127,14 @@ def predict(
     model: Model,
     data: Data,
     reading: dict,
-    top_k: Annotated[int, typer.Option(min=1, help="Labels a row, best first; at most as many as there are.")] = 5,
+    top_k: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Labels a row, best first; at most as many as there are. Those "
+            "that were not scored have the score -inf; with --probabilities they are left out.",
+        ),
+    ] = 5,
     format: Annotated[
         str,
         typer.Option(
@@ -142,7 +156,12 @@ def predict(
 @app.command()
 @with_reading
 def evaluate(model: Model, data: Data, reading: dict, threads: Threads = 1, json: Json = False) -> None:
-    """How good a model's answers are on a data file, and what they cost."""
+    """How good a model's answers are on a data file, and what they cost.
+
+    accuracy: the best answer is right (with several labels a row, one of them); recall: share of the true labels among
+    the candidates scored; precision@k and ndcg@k of the k best; depth, nodes visited, routers and candidates scored:
+    means a row; work: the last two added; seconds: of answering alone.
+    """
     from .evaluate import run
 
     run(model, data, reading, threads, json)
@@ -169,25 +188,28 @@ def inspect(
     model: Model,
     depth: Annotated[int, typer.Option(min=0, help="Levels of the tree to show.")] = 1,
     topics: Annotated[
-        bool, typer.Option("--topics", help="For each branch: how many labels, and its most frequent ones.")
+        bool, typer.Option("--topics", help="For each branch: how many labels (of a Recall Tree: candidates), "
+            "and its most frequent ones.")
     ] = False,
+    labels: Annotated[bool, typer.Option("--labels", help="Only the labels: number, tab, label, a line each.")] = False,
     picture: Annotated[str | None, typer.Option(help="Draw the tree into a .png or .svg file.")] = None,
     json: Json = False,
 ) -> None:
     """Sizes, options and the tree of a model."""
     from .inspect import run
 
-    run(model, depth, topics, picture, json)
+    run(model, depth, topics, labels, picture, json)
 
 
 @app.command()
 @with_reading
 def convert(
     source: Annotated[str, typer.Argument(metavar="FROM", help="A model file, or a data file.")],
-    target: Annotated[str, typer.Argument(metavar="TO", help="The file to write: a model, or .svm data.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="The file to write: a model, or .svm or .svm.gz data.")],
     reading: dict,
     slim: Annotated[
-        bool, typer.Option("--slim", help="Models: leave out what only learning needs; the answers stay the same.")
+        bool,
+        typer.Option("--slim", help="Models: leave out what only learning needs; but for rounding, the same answers."),
     ] = False,
     prune: Annotated[
         float,

@@ -35,7 +35,11 @@ def reading_options(
     ] = None,
     features: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of features; those beyond are hashed into them. Default: 2**feature-bits."),
+        typer.Option(
+            min=1,
+            help="Number of features; those beyond are hashed into them. Say it where you know it: the model is then "
+            "no larger than it must be. Default: 2**feature-bits.",
+        ),
     ] = None,
     feature_bits: Annotated[
         int | None,
@@ -46,7 +50,7 @@ def reading_options(
         typer.Option(min=0, max=1, help="svmlight: the index of the first feature. Default: found out at the start."),
     ] = None,
     skip_bad_lines: Annotated[
-        bool, typer.Option("--skip-bad-lines", help="Count lines that cannot be read, and go on.")
+        bool, typer.Option("--skip-bad-lines", help="Count lines that cannot be read, and go on; they get no answer.")
     ] = False,
 ) -> None:
     """What can be said of how a file is read."""
@@ -60,7 +64,7 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
 
     def run(*args: Any, **given: Any) -> None:
         asked = {name: given.pop(name) for name in READING}
-        asked = {name: value for name, value in asked.items() if value not in (None, [], False)}
+        asked = {name: value for name, value in asked.items() if not (value is None or value is False or value == [])}
         command(*args, reading=asked, **given)
 
     own = [p for p in inspect.signature(command).parameters.values() if p.name != "reading"]

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
 from .errors import CommandError
-from .files import Trained, open_model, open_source
+from .files import Trained, cell, open_model, open_source
+from .progress import said_if_slow
 
 _ROWS = 4096
 
@@ -26,9 +28,11 @@ def run(
     source = open_source(data, reading, trained.reading, labelled=False)
     k = min(top_k, len(trained.estimator.classes_))
     answer = _probable if probabilities else _scored
-    write = FORMS[form]
+    write, console = FORMS[form], Console(stderr=True)
     for chunk in source.chunks(_ROWS):
-        lines = (write(trained, *row) for row in zip(*answer(trained, chunk.X, k), strict=True))
+        with said_if_slow(console):
+            answers = answer(trained, chunk.X, k)
+        lines = (write(trained, *row) for row in zip(*answers, strict=True))
         try:
             sys.stdout.write("".join(lines))
             sys.stdout.flush()
@@ -64,16 +68,8 @@ def _named(trained: Trained, columns: np.ndarray) -> list:
 
 
 def _tsv(trained: Trained, columns: np.ndarray, scores: np.ndarray) -> str:
-    cells = [(_cell(label), f"{score:.6g}") for label, score in zip(_named(trained, columns), scores, strict=True)]
+    cells = [(cell(label), f"{score:.6g}") for label, score in zip(_named(trained, columns), scores, strict=True)]
     return "\t".join(part for cell in cells for part in cell) + "\n"
-
-
-def _cell(label: Any) -> str:
-    """A label in one cell of one line."""
-    text = str(label)
-    for letter, escape in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
-        text = text.replace(letter, escape)
-    return text
 
 
 def _jsonl(trained: Trained, columns: np.ndarray, scores: np.ndarray) -> str:

@@ -26,15 +26,15 @@ def fingerprint(path: str) -> str | None:
     return digest.hexdigest()
 
 
-def check_folder(model: str) -> None:
-    """Refuse a place where no model can be written, before any work is done."""
-    folder = os.path.dirname(os.path.realpath(model))
+def check_folder(path: str) -> None:
+    """Refuse a place where no file can be written, before any work is done."""
+    folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
-        raise FileNotFoundError(errno.ENOENT, "there is no such folder to write the model to", folder)
-    if os.path.isdir(model):
-        raise IsADirectoryError(errno.EISDIR, "--model names a file to write, and this is a folder", model)
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder to write to", folder)
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, "this is a folder, and a file is to be written", path)
     if not os.access(folder, os.W_OK):
-        raise PermissionError(errno.EACCES, "the folder of the model cannot be written to", folder)
+        raise PermissionError(errno.EACCES, "the folder cannot be written to", folder)
 
 
 def go_on_from(checkpoint: str, model: str, record: dict[str, Any], n_epochs: int) -> Trained | None:
@@ -46,6 +46,8 @@ def go_on_from(checkpoint: str, model: str, record: dict[str, Any], n_epochs: in
     trained = open_model(found)
     have = trained.training
     wrong = [name for name in record if have.get(name, ...) != record[name]]
+    if not isinstance(have.get("progressive_errors"), list):
+        wrong = wrong or ["training"]
     numbers = [have.get(name) for name in ("epochs", "rows", "examples")]
     if not all(type(number) is int and number >= 0 for number in numbers) or type(have.get("finished")) is not bool:
         wrong = wrong or ["training"]

@@ -24,7 +24,7 @@ from .algorithms import DEFAULT_EPOCHS, choose_algorithm, make_estimator
 from .errors import INTERRUPTED, CommandError
 from .evaluate import evaluate, table_of
 from .files import Columns, Trained, columns_of, open_model, open_source
-from .progress import Show, rows_shown
+from .progress import Show, rows_shown, said_if_slow
 from .resume import check_folder, command_to_resume, fingerprint, go_on_from
 
 WINDOW = 1 << 14  # rows shuffled together
@@ -65,6 +65,7 @@ class Plan:
             "algorithm": algorithm,
             "data": fingerprint(self.data),
             "options": sorted(self.options),
+            "reading": {name: self.reading[name] for name in sorted(self.reading)},
             "seed": self.seed,
             "shuffle": self.shuffle,
             "in_memory": self.in_memory,
@@ -90,6 +91,7 @@ def run(plan: Plan) -> None:
         estimator = before.estimator if before else make_estimator(algorithm, plan.options, plan.seed)
         trained = Trained(estimator, source.reading, before.names if before else None)
         trained.training = {**record, "epochs": 0, "rows": 0, "examples": 0, "finished": False}
+        trained.training["progressive_errors"] = []  # of each epoch
     if several and not hasattr(ESTIMATORS[algorithm], "multilabel_"):
         raise CommandError(f"{plan.data}: rows have several labels, which {algorithm} does not take: use label-tree.")
     _tell_start(console, plan, source, algorithm)
@@ -109,7 +111,7 @@ def run(plan: Plan) -> None:
 def _check(plan: Plan) -> None:
     """Refuse at once what would fail at the end."""
     check_folder(plan.model)
-    if plan.data == "-" and plan.n_epochs > 1:
+    if plan.data == "-" and plan.n_epochs > 1 and not plan.in_memory:
         raise CommandError("standard input can be read only once: leave out --epochs, or write it to a file.")
     if plan.in_memory and (plan.checkpoint_every or plan.resume or plan.start_from):
         raise CommandError("--in-memory fits all rows at once, without --checkpoint-every, --resume and --start-from.")
@@ -137,6 +139,8 @@ class Training:
                 epoch = training["epochs"]
                 with rows_shown(self.console, f"epoch {epoch + 1}/{plan.n_epochs}", self.source) as show:
                     self._epoch(epoch, show)
+                error = self.trained.estimator.progressive_error_
+                training["progressive_errors"].append(None if error != error else error)
                 training["epochs"], training["rows"] = epoch + 1, 0
         finally:
             for number, handler in zip((signal.SIGINT, signal.SIGTERM), signals, strict=True):
@@ -169,7 +173,8 @@ class Training:
             size = min(_PIECE, len(order) - at)
             if every:
                 size = min(size, every - training["examples"] % every)
-            _learn(self.trained, _rows(chunk, order[at : at + size]), self.columns)
+            with said_if_slow(self.console):
+                _learn(self.trained, _rows(chunk, order[at : at + size]), self.columns)
             at += size
             training["rows"] += size
             training["examples"] += size
@@ -259,13 +264,25 @@ def _tell_start(console: Console, plan: Plan, source: Source, algorithm: str) ->
 def _already_done(plan: Plan, trained: Trained) -> None:
     n = trained.training["epochs"]
     print(f"{plan.model} is finished ({n} epochs): nothing to do.", file=sys.stderr)
+    told: dict[str, Any] = {"model": plan.model, "already_finished": True, "epochs": n}
+    if plan.test is not None:
+        told["test"] = _test(plan, trained)
     if plan.as_json:
-        print(json.dumps({"model": plan.model, "already_finished": True, "epochs": n}))
+        print(json.dumps(told))
+    elif plan.test is not None:
+        Console().print(table_of(told["test"]))
+
+
+def _test(plan: Plan, trained: Trained) -> dict[str, float]:
+    trained.estimator.n_jobs = plan.threads
+    # The options say how the training file is read; the model remembers it, and this may be another format.
+    skip = {name: value for name, value in plan.reading.items() if name == "skip_bad_lines"}
+    return evaluate(trained, open_source(plan.test or "", skip, trained.reading))
 
 
 def _tell_end(plan: Plan, trained: Trained, source: Source, n_examples: int, seconds: float) -> None:
     clf = trained.estimator
-    error = clf.progressive_error_
+    errors = trained.training["progressive_errors"]
     told: dict[str, Any] = {
         "model": plan.model,
         "algorithm": clf._spec.name,
@@ -274,14 +291,14 @@ def _tell_end(plan: Plan, trained: Trained, source: Source, n_examples: int, sec
         "n_classes": len(clf.classes_),
         "n_features": clf.n_features_in_,
         "n_skipped": source.n_skipped,
-        "progressive_error": None if error != error else error,
+        "progressive_error": errors[0] if errors else None,  # of rows never seen before
+        "progressive_errors": errors,
         "seconds": seconds,
         "examples_per_second": n_examples / max(seconds, 1e-9),
         "bytes": os.path.getsize(plan.model),
     }
     if plan.test is not None:
-        clf.n_jobs = plan.threads
-        told["test"] = evaluate(trained, open_source(plan.test, plan.reading, trained.reading))
+        told["test"] = _test(plan, trained)
     if plan.as_json:
         print(json.dumps(told))
         return

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ..io import Source
 from .algorithms import choose_algorithm, make_estimator
-from .errors import CommandError
+from .errors import INTERRUPTED, CommandError
 from .files import Columns, open_source
 
 # name: (kind, lowest, highest, on a logarithmic scale), or the choices there are
@@ -74,16 +74,23 @@ def run(
     console.print(f"{100 * usual:6.2f} %  the defaults", highlight=False)
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
     left = seconds - (time.perf_counter() - begun)
-    if left > 0:
-        study.optimize(objective, n_trials=trials, timeout=left)
-    better = len(study.trials) > 0 and study.best_value > usual
+    interrupted = False
+    try:
+        if left > 0:
+            study.optimize(objective, n_trials=trials, timeout=left)
+    except KeyboardInterrupt:
+        interrupted = True
+    done = [trial for trial in study.trials if trial.value is not None]
+    better = len(done) > 0 and study.best_value > usual
     best, options = (study.best_value, study.best_trial.user_attrs["options"]) if better else (usual, [])
     command = _command(data, reading, chosen, options, epochs, seed)
     if as_json:
-        told = {"accuracy": best, "default_accuracy": usual, "options": options, "trials": len(study.trials)}
+        told = {"accuracy": best, "default_accuracy": usual, "options": options, "trials": len(done)}
         print(json.dumps({**told, "command": command}))
     else:
         print(f"# {100 * best:.2f} % on the held-out rows, {100 * usual:.2f} % with the defaults\n{command}")
+    if interrupted:
+        raise SystemExit(INTERRUPTED)
 
 
 def _optuna() -> Any:
@@ -91,7 +98,7 @@ def _optuna() -> Any:
         import optuna
     except ImportError as error:
         raise CommandError("tune needs optuna: pip install 'manyclass[tune]'") from error
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
     return optuna
 
 
@@ -141,4 +148,4 @@ def _command(data: str, reading: dict, algorithm: str, options: list[str], epoch
     for option in options:
         given += ["--option", option]
     fixed = ["--algorithm", algorithm, "--epochs", str(epochs), "--seed", str(seed), "--model", "MODEL"]
-    return shlex.join(["manyclass", "train", data, *given, *fixed])
+    return shlex.join(["manyclass", "train", "DATA" if data == "-" else data, *given, *fixed])

@@ -184,7 +184,7 @@ def resolve_table(
     """Find out the columns to use and the kind of labels from the first rows."""
     if labelled and reading.label is None:
         there = ", ".join(shown(name) for name in names)
-        raise DataError(path, f"say which column holds the label; the columns are {there}", 1, 1)
+        raise DataError(path, f"say which column holds the label (label=, --label); the columns are {there}", 1, 1)
     found: dict[str, Any] = {}
     if not reading.names_columns:
         kinds: dict[str, list[str]] = {"numeric": [], "text": [], "categorical": []}

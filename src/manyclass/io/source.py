@@ -159,7 +159,7 @@ class Source:
             block = look_ahead(stream)
             file_format = file_format or _by_name(path, lambda: block.data.split(b"\n", 1)[0])
             if file_format is None:
-                what = f"the name does not tell the format; give one of {', '.join(FORMATS)}"
+                what = f"the name does not tell the format; give one (format=, --input-format): {', '.join(FORMATS)}"
                 raise DataError(self.path, what, 1, 1)
             reading = replace(reading, format=file_format)
             self.reading = _resolved(self.path, reading, block, labelled)

@@ -108,7 +108,7 @@ def _what(why: int, raw: bytes, svmlight: bool) -> str:
         + ("beyond 2**63 - 1" if svmlight else "not below the header's number of labels"),
         kernel.NO_COLON: f"{token} is not index:value; write a colon between them",
         kernel.BAD_INDEX: f"index {token} is not a whole number from 0; correct it",
-        kernel.INDEX_ZERO: "index 0, but the indices before begin with 1; give index_base=0",
+        kernel.INDEX_ZERO: "index 0, but the indices before begin with 1; give index_base=0 (--index-base 0)",
         kernel.INDEX_TOO_LARGE: f"index {token} is beyond 2**62; number the features anew",
         kernel.INDEX_BEYOND: f"index {token} is not below the header's number of features",
         kernel.BAD_VALUE: f"value {token} is {not_finite}",
