@@ -6,6 +6,7 @@
 # make reproduce-label-tree  ablation and online tables of the label tree (needs MANYCLASS_DATA; ten minutes)
 # make race-label-tree       the label tree beside PECOS, napkinXC and omikuji (the same; a quarter of an hour)
 # make reproduce-files       parsing speed, mutated lines and models, kills in training (half an hour)
+# make reproduce-theory       the bound of Theorem 2 beside the error (a minute)
 # make bench-vw               speed against Vowpal Wabbit, on one idle core (needs MANYCLASS_DATA; minutes)
 
 PYTHON ?= python3
@@ -13,7 +14,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: demo test lint clean reproduce-recall-tree reproduce-label-tree race-label-tree \
-  reproduce-files bench-vw
+  reproduce-files reproduce-theory bench-vw
 .DEFAULT_GOAL := test
 
 demo: .venv/.installed
@@ -42,6 +43,9 @@ race-label-tree: .venv/.installed-plot
 reproduce-files: .venv/.installed-plot
 	@for script in parsing.py mutated_lines.py mutated_models.py kills.py; do \
 	  echo "== $$script" && $(BIN)/python reproduce/files/$$script || exit 1; done
+
+reproduce-theory: .venv/.installed-plot
+	@$(BIN)/python reproduce/theory/theorem_2.py
 
 bench-vw: .venv/.installed-plot
 	@$(BIN)/python reproduce/recall_tree_2017/speed.py --vw-folder .venv/vowpalwabbit
