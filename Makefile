@@ -41,7 +41,7 @@ race-label-tree: .venv/.installed-plot
 	@$(BIN)/python reproduce/label_tree/race.py --folder .venv/rivals
 
 reproduce-files: .venv/.installed-plot
-	@for script in parsing.py mutated_lines.py mutated_models.py kills.py; do \
+	@for script in parsing.py memory.py mutated_lines.py mutated_models.py kills.py; do \
 	  echo "== $$script" && $(BIN)/python reproduce/files/$$script || exit 1; done
 
 reproduce-theory: .venv/.installed-plot

@@ -20,7 +20,8 @@ from manyclass import LabelTreeClassifier, ModelFormatError, OneAgainstAllClassi
 from manyclass.io import model_file
 
 EXTREMES = [-(2**62), -(2**31), -65536, -2, -1, 0, 1, 2, 3, 15, 16, 17, 255, 2**31 - 1, 2**40, 2**62]
-VALUES = [None, True, -1, 0, 1, 7, 10**9, 2**70, 0.5, -1e300, "", "x", [], [1], {}, {"a": 1}, {"dtype": "O"}]
+VALUES = [None, True, False, "SGD", "AdaGrad", -1, 0, 1, 7, 10**9, 2**70, 0.5, -1e300, "", "x", [], [1], {}]
+VALUES += [{"a": 1}, {"dtype": "O"}]
 
 
 def small_models(seed: int = 0) -> dict[str, object]:
@@ -32,6 +33,7 @@ def small_models(seed: int = 0) -> dict[str, object]:
     several[0, 0] = 1
     return {
         "one-against-all": OneAgainstAllClassifier(n_epochs=1, random_state=0).fit(X, y),
+        "random state": RecallTreeClassifier(n_epochs=1, random_state=np.random.RandomState(0)).fit(X, y),
         "low rank": OneAgainstAllClassifier(rank=2, n_epochs=1, random_state=0).fit(X, y),
         "recall tree": RecallTreeClassifier(n_epochs=1, random_state=0).fit(X, names[y]),
         "path features": RecallTreeClassifier(path_features="crossed", n_epochs=1, random_state=0).fit(X, y),
@@ -58,6 +60,8 @@ def use(model) -> None:
             model.partial_fit(X, np.eye(9, max(9, len(model.classes_)), dtype=np.int8))
         else:
             model.partial_fit(X, np.resize(model.classes_, 9))
+        if isinstance(model.random_state, np.random.RandomState):
+            model.random_state.random_sample()
 
 
 def mutate_bytes(raw: bytes, rng) -> bytes:

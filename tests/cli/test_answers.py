@@ -119,9 +119,13 @@ def test_convert_makes_svmlight_of_data(call, digits):
     call("train", "train.svm", "--features", 64, "--model", "m", "--epochs", 1)
     assert call("convert", "train.svm", "copy.svm", "--features", 64).code == 0
     a = load_svmlight_file("train.svm", n_features=64)
-    b = load_svmlight_file("copy.svm", n_features=64, zero_based=True)
+    b = load_svmlight_file("copy.svm", n_features=64, zero_based=False)
     assert (a[0] != b[0]).nnz == 0 and np.array_equal(a[1], b[1])
     assert "must end in" in call("convert", "train.svm", "copy.txt").err
+    Path("w.vw").write_text("1 5.0 |f a:1\n")
+    assert "has no weights" in call("convert", "w.vw", "w.svm").err
+    Path("e.xmc").write_text("2 3 2\n0 1:1\n \n")
+    assert "without labels and features" in call("convert", "e.xmc", "e.svm").err
     assert call("convert", "train.svm", "copy.svm.gz", "--features", 64).code == 0
     assert gzip.decompress(Path("copy.svm.gz").read_bytes()) == Path("copy.svm").read_bytes()
     assert "no such folder" in call("convert", "train.svm", "nowhere/copy.svm").err
@@ -138,6 +142,27 @@ def test_a_format_with_other_features_is_refused(call, digits, model):
     OneAgainstAllClassifier().fit(digits[0], digits[1]).save("p")
     Path("t.csv").write_text("y,a,b\n1,2,3\n")
     assert "saved from Python" in call("evaluate", "p", "t.csv", "--label", "y").err
+
+
+def test_svmlight_answers_number_all_rows_alike(call):
+    Path("d.svm").write_text("-1 1:1\n1 2:1\n5 3:1\n")
+    assert call("train", "d.svm", "--features", "3", "--no-shuffle", "--model", "m", "--epochs", "9").code == 0
+    lines = call("predict", "m", "d.svm", "--format", "svmlight", "--top-k", "1").out.splitlines()
+    assert [line.split()[0] for line in lines] == ["0", "1", "2"]  # places in the model: one label is below 0
+
+
+def test_names_in_brackets_are_no_markup(call):
+    Path("t.csv").write_text("[/k],kind\na b c,x\nd e f,[/y]\n")
+    assert call("train", "t.csv", "--label", "kind", "--text", "[/k]", "--model", "m").code == 0
+    told = call("inspect", "m", "--topics")
+    assert told.code == 0 and "[/k]" in told.out and "[/y]" in told.out
+
+
+def test_fewer_classes_than_places(call):
+    Path("d.svm").write_text("1 1:1\n2 2:1\n")
+    assert call("train", "d.svm", "--features", "3", "--model", "m").code == 0
+    told = json.loads(call("evaluate", "m", "d.svm", "--json").out)
+    assert told["precision@1"] == 1 and told["precision@5"] == pytest.approx(0.2) and told["ndcg@5"] == 1
 
 
 def test_labels_by_number(call):

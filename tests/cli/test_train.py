@@ -5,13 +5,14 @@ import json
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from manyclass import RecallTreeClassifier, load_model
+from manyclass import OneAgainstAllClassifier, RecallTreeClassifier, load_model
 from manyclass.cli import train as module
 from manyclass.cli.files import open_model
 
@@ -117,19 +118,24 @@ def test_a_finished_run_is_left_alone_and_more_epochs_go_on(call, digits):
 
 def test_a_checkpoint_of_another_run_is_refused(call, digits):
     assert call(*SVM, "--epochs", "2").code == 0
+    os.rename("m", "m.checkpoint")
     for words, what in (
         (("--seed", "5"), "seed"),
         (("--no-shuffle",), "shuffle"),
         (("--option", "beam=2"), "options"),
-        (("--skip-bad-lines",), "reading"),
+        (("--labels", "one"), "reading"),
         (("--algorithm", "one-against-all"), "algorithm"),
     ):
         told = call(*SVM, "--epochs", "2", "--resume", *words)
         assert told.code == 1 and f"of another run (it differs in {what})" in told.err
+    assert call(*SVM, "--epochs", "2", "--resume", "--skip-bad-lines").code == 0  # what a bad line calls for
     with open("train.svm", "a") as file:
         file.write("3 1:2\n")
     told = call(*SVM, "--epochs", "2", "--resume")
-    assert told.code == 1 and "data" in told.err
+    assert told.code == 1 and "differs in data" in told.err
+    os.rename("m.checkpoint", "m")
+    told = call(*SVM, "--epochs", "2", "--resume", "--json")
+    assert told.code == 0 and "starting afresh" in told.err and json.loads(told.out)["examples"] == 2 * 701
 
 
 def test_a_finished_model_is_tested_if_asked(call, digits):
@@ -171,6 +177,31 @@ def test_standard_input_is_read_once(call, digits, monkeypatch):
     assert "only once" in call(*words, "--epochs", "2").err
 
 
+def test_a_pipe_loses_no_row(call, digits):
+    assert call(*SVM, "--epochs", "1").code == 0
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=lambda: Path("pipe").write_bytes(Path("train.svm").read_bytes()))
+    writer.start()
+    told = call("train", "pipe", "--input-format", "svmlight", "--features", "64", "--model", "p", "--json")
+    writer.join()
+    assert json.loads(told.out)["examples"] == 700
+    same = load_model("m")._state["scorer"].weight == load_model("p")._state["scorer"].weight
+    assert same.all()
+
+
+def test_an_interrupt_while_waiting_for_rows_saves_what_was_learned(call, digits, monkeypatch):
+    real = module.Source.chunks
+
+    def chunks(self, rows):
+        yield from real(self, rows)
+        os.kill(os.getpid(), signal.SIGINT)  # as if the next rows never came
+
+    monkeypatch.setattr(module.Source, "chunks", chunks)
+    told = call(*SVM, "--epochs", "1")
+    assert told.code == 130 and "Interrupted after 700 examples" in told.err
+    assert open_model("m.checkpoint").training["rows"] == 700
+
+
 def test_options_reach_the_algorithm(call, digits):
     words = ("--option", "beam=3", "-o", "learner=sgd", "-o", "learner.rate=0.5", "-o", "path_features=bias")
     assert call(*SVM, "--epochs", 1, *words).code == 0
@@ -184,6 +215,10 @@ def test_options_reach_the_algorithm(call, digits):
         (("--option", "beam"), "NAME=VALUE"),
         (("--option", "magic=1"), "recall-tree knows"),
         (("--option", "beam=0"), "beam must be"),
+        (("--option", "beam=1", "--option", "beam=2"), "given twice"),
+        (("--option", "learner=[1]", "--option", "learner.rate=1"), "learner=sgd"),
+        (("--test", "nowhere.svm"), "nowhere.svm: No such file"),
+        (("--label-kind", "magic"), "--label-kind must be int or text"),
         (("--option", "n_epochs=3"), "use --epochs"),
         (("--option", "learner.rate=1"), "learner=sgd"),
         (("--option", "learner=sgd", "-o", "learner.magic=1"), "magic"),
@@ -205,6 +240,7 @@ def test_a_wrong_command_line_is_exit_code_2(call):
     assert call("train", "train.svm").code == 2
     assert call("train", "train.svm", "--model", "m", "--epochs", "0").code == 2
     assert call("magic").code == 2
+    assert call("train", "train.svm", "--model", "m", "--threads", "0").code == 2
 
 
 def test_files_that_are_not_there_or_empty(call, digits, tmp_path):
@@ -239,8 +275,8 @@ def test_a_failing_disk_keeps_the_old_model(call, digits, monkeypatch):
 
 
 def test_leftovers_of_killed_writers_go(call, digits):
-    Path(".m.abc.part").touch()
-    Path(".m.checkpoint.abc.part").touch()
+    Path(".m.abcdefgh.part").touch()
+    Path(".m.checkpoint.abcdefgh.part").touch()
     assert call(*SVM, "--epochs", "1").code == 0
     assert sorted(os.listdir()) == ["m", "test.svm", "train.svm"]
 
@@ -275,6 +311,43 @@ def test_lists_of_labels_make_a_label_tree_that_knows_their_names(call, monkeypa
     assert "does not take" in call(*words, "--model", "x", "--algorithm", "recall-tree").err
 
 
+def test_rows_that_have_no_label_yet(call, monkeypatch):
+    monkeypatch.setattr(module, "_PIECE", 1)
+    Path("d.svm").write_text(" 1:1\n 2:1\n3,4 1:1\n4 2:1\n")
+    words = ("train", "d.svm", "--features", "3", "--no-shuffle", "--epochs", "1")
+    assert call(*words, "--model", "calm").code == 0
+    real, n = module._learn, 0
+
+    def then_killed(*args):
+        nonlocal n
+        n += 1
+        if n == 3:
+            raise RuntimeError("killed")
+        real(*args)
+
+    monkeypatch.setattr(module, "_learn", then_killed)
+    with pytest.raises(RuntimeError, match="killed"):
+        call(*words, "--model", "m", "--checkpoint-every", "1")
+    monkeypatch.setattr(module, "_learn", real)
+    assert call(*words, "--model", "m", "--checkpoint-every", "1", "--resume").code == 0
+    assert Path("m").read_bytes() == Path("calm").read_bytes()
+    assert load_model("m").label_names_ == ["3", "4"]
+    Path("none.svm").write_text(" 1:1\n 2:1\n")
+    assert "no row has a label" in call("train", "none.svm", "--model", "x", "--labels", "several").err
+
+
+def test_columns_stay_what_they_are_in_files_of_other_formats(call):
+    Path("d.xmc").write_text("4 3 6\n5 0:1\n3 1:1\n5 0:1\n3 1:1\n")
+    Path("d.svm").write_text("3 2:1\n5 1:1\n")
+    assert call("train", "d.xmc", "--model", "m").code == 0
+    assert json.loads(call("evaluate", "m", "d.svm", "--json", "--index-base", "1").out)["accuracy"] == 1
+    assert call("train", "d.svm", "--start-from", "m", "--model", "n", "--index-base", "1").code == 0
+    assert load_model("n").label_names_ is None and len(load_model("n").classes_) == 6
+    assert json.loads(call("evaluate", "n", "d.xmc", "--json").out)["accuracy"] == 1
+    Path("far.svm").write_text("3,-5 2:1\n")
+    assert "labels are columns here" in call("evaluate", "m", "far.svm", "--labels", "several").err
+
+
 def test_xmc_labels_are_columns(call, tmp_path):
     (tmp_path / "d.xmc").write_text("3 5 4\n0,3 0:1 1:1\n 2:1\n2 3:1 4:0.5\n")
     assert call("train", "d.xmc", "--model", "m", "--epochs", "2").code == 0
@@ -287,5 +360,9 @@ def test_xmc_labels_are_columns(call, tmp_path):
 def test_in_memory_is_fit(call, digits):
     X, y = digits
     assert call(*SVM, "--in-memory", "--epochs", "2", "--algorithm", "one-against-all").code == 0
-    assert load_model("m").n_epochs == 2
-    assert load_model("m").score(X[700:900], y[700:900]) > 0.85
+    clf = OneAgainstAllClassifier(n_epochs=2, random_state=0, table_bits=24)
+    clf.fit(sp.csr_array(X[:700]), y[:700])
+    assert np.array_equal(load_model("m")._state["columns"].weight, clf._state["columns"].weight)
+    assert call(*SVM, "--in-memory", "--no-shuffle", "--epochs", "2", "--algorithm", "one-against-all").code == 0
+    clf.set_params(shuffle=False).fit(sp.csr_array(X[:700]), y[:700])
+    assert np.array_equal(load_model("m")._state["columns"].weight, clf._state["columns"].weight)

@@ -296,6 +296,23 @@ def test_a_broken_structure_says_what_is_broken(tmp_path, kind, change, message)
     assert str(tmp_path / "m") in str(told.value)
 
 
+@pytest.mark.parametrize("kind", ALL)
+def test_a_slim_file_that_says_it_is_whole_is_refused(tmp_path, kind):
+    X, y = rows()
+    kind(random_state=0).fit(X, y).save(tmp_path / "m", slim=True)
+    broken(tmp_path / "m", lambda a, m: m.__setitem__("slim", False))
+    with pytest.raises(ModelFormatError, match=r"grad_sq|slim"):
+        load_model(tmp_path / "m")
+
+
+def test_a_random_state_that_would_read_where_nothing_is_is_refused(tmp_path):
+    X, y = rows()
+    RecallTreeClassifier(n_epochs=1, random_state=np.random.RandomState(0)).fit(X, y).save(tmp_path / "m")
+    broken(tmp_path / "m", lambda a, m: m["options"]["random_state"]["random_state"].__setitem__(2, 2**30))
+    with pytest.raises(ModelFormatError, match="random_state"):
+        load_model(tmp_path / "m")
+
+
 # -- files of earlier versions -------------------------------------------------------------------------------------
 
 

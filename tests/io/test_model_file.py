@@ -1,6 +1,7 @@
 """Model files: plain safetensors, written whole or not at all, and never trusted."""
 
 import errno
+import json
 import os
 import stat
 
@@ -108,10 +109,45 @@ def test_a_folder_is_no_model(tmp_path):
 
 
 def test_what_killed_writers_left_is_removed_and_nothing_else(tmp_path):
-    for name in (".m[1].abc.part", ".m[1].x.part", ".m1.x.part", "m[1].part"):
+    others = [".m1.abcdefgh.part", ".m[1].v2.abcdefgh.part", "m[1].part"]
+    for name in (".m[1].abcd_123.part", ".m[1].abcdefgh.part", *others):
         (tmp_path / name).write_bytes(b"")
     remove_leftovers(tmp_path / "m[1]")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".m1.x.part", "m[1].part"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == others
+
+
+def test_a_folder_that_cannot_be_synced_is_no_error(tmp_path, monkeypatch):
+    real = os.fsync
+
+    def only_files(handle):
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        real(handle)
+
+    monkeypatch.setattr(model_file.os, "fsync", only_files)
+    write(tmp_path / "m", ARRAYS, {})
+    assert same(read(tmp_path / "m")[0], ARRAYS)
+
+
+def test_metadata_too_long_to_read_are_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(model_file, "_LONGEST_HEADER", 1000)
+    with pytest.raises(ValueError, match="more than a model file can hold"):
+        write(tmp_path / "m", ARRAYS, {"x": "y" * 1000})
+    assert not list(tmp_path.iterdir())
+
+
+def test_impossible_shapes_are_refused(tmp_path):
+    write(tmp_path / "m", {"a": np.empty((0, 4), np.int32)}, {})
+    raw = (tmp_path / "m").read_bytes()
+    table = {"a": {"dtype": "I32", "shape": [0, 2**61, 2**61], "data_offsets": [0, 0]}}
+    header = json.loads(raw[8:])
+    header["a"] = table["a"]
+    header["__metadata__"]["structure_sha256"] = model_file._structure(table, "{}")
+    text = json.dumps(header).encode()
+    text += b" " * (-(8 + len(text)) % 8)
+    (tmp_path / "m").write_bytes(len(text).to_bytes(8, "little") + text)
+    with pytest.raises(ModelFormatError, match="impossible shape"):
+        read(tmp_path / "m")
 
 
 def test_every_truncation_and_every_changed_byte_is_found(tmp_path):

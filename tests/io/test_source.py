@@ -167,7 +167,7 @@ def test_pipes_are_read_once(tmp_path):
 
 def test_standard_input_needs_a_format(monkeypatch):
     monkeypatch.setattr(sys, "stdin", _Input(b"1 1:1\n"))
-    with pytest.raises(DataError, match="give one of svmlight"):
+    with pytest.raises(DataError, match=r"give one .*: svmlight"):
         Source("-")
 
 

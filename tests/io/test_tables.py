@@ -206,7 +206,8 @@ def test_header_errors_are_never_skipped(make, refused, text, column, what):
 
 
 def test_the_label_has_to_be_named(make, refused):
-    assert "which column holds the label; the columns are 'a', 'b'" in str(refused(make("a.csv", "a,b\n1,2\n")))
+    told = str(refused(make("a.csv", "a,b\n1,2\n")))
+    assert "which column holds the label (label=, --label); the columns are 'a', 'b'" in told
 
 
 JSON = Reading(label="l", text=("t",), numeric=("n",), labels="one", label_kind="int")

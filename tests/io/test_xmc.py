@@ -21,7 +21,7 @@ def test_sizes_come_from_the_header(make, read):
 def test_a_text_file_without_header_is_not_known(make, refused):
     path = make("a.txt", "3 1:1\n")
     assert known_format(path) is None
-    assert "give one of" in str(refused(path))
+    assert "--input-format" in str(refused(path))
 
 
 def test_fewer_features_may_be_declared(make, read):

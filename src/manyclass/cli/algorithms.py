@@ -1,6 +1,7 @@
 """Which algorithm, with which options, from words on the command line."""
 
 import ast
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,13 +31,17 @@ def choose_algorithm(asked: str | None, reading: Reading) -> str:
     return asked
 
 
-def make_estimator(algorithm: str, options: Any, seed: int) -> Any:
+def make_estimator(algorithm: str, options: Sequence[str], seed: int) -> Any:
     """An estimator that has learned nothing, with options given as NAME=VALUE."""
     estimator = ESTIMATORS[algorithm](random_state=seed)
     known = estimator.get_params(deep=False)
     if "table_bits" in known:
         estimator.set_params(table_bits=_TABLE_BITS)
     nested: dict[str, dict[str, Any]] = {}
+    names = [option.partition("=")[0] for option in options]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise CommandError(f"--option {twice[0]} is given twice.")
     for option in options:
         name, equals, text = option.partition("=")
         outer, dot, inner = name.partition(".")
@@ -51,7 +56,7 @@ def make_estimator(algorithm: str, options: Any, seed: int) -> Any:
             estimator.set_params(**{name: _value(text)})
     for name, values in nested.items():
         learner = getattr(estimator, name)
-        if learner not in BY_NAME:
+        if not isinstance(learner, str) or learner not in BY_NAME:
             raise CommandError(f"--option {name}.…: give --option {name}={'|'.join(BY_NAME)} too.")
         try:
             estimator.set_params(**{name: replace(BY_NAME[learner](), **values)})

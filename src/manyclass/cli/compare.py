@@ -9,10 +9,9 @@ from rich.table import Table
 from scipy.stats import binomtest
 
 from .errors import CommandError
-from .evaluate import Totals, shown
-from .files import columns_of, open_model, open_source, size_of
+from .evaluate import shown, totals_of
+from .files import open_model, open_source, size_of
 
-_ROWS = 4096
 _SHOWN = ("accuracy", "precision@5", "recall", "work", "seconds", "bytes")
 
 
@@ -25,12 +24,7 @@ def run(first: str, second: str, data: str, reading: dict, threads: int, as_json
     for name, path in (("first", first), ("second", second)):
         trained = open_model(path)
         trained.estimator.n_jobs = threads
-        source, totals = open_source(data, reading, trained.reading), Totals()
-        columns = columns_of(trained)
-        for chunk in source.chunks(_ROWS):
-            totals.add(trained, chunk, columns)
-        if not totals.n_rows:
-            raise CommandError(f"{data}: there are no rows to compare on.")
+        totals = totals_of(trained, open_source(data, reading, trained.reading))
         told[name] = {"model": path, **totals.means(), "seconds": totals.seconds, "bytes": size_of(path)}
         rights.append(np.concatenate(totals.right))
     if len(rights[0]) != len(rights[1]):
@@ -52,7 +46,7 @@ def run(first: str, second: str, data: str, reading: dict, threads: int, as_json
 
 
 def _show(told: dict[str, Any]) -> None:
-    out = Console()
+    out = Console(markup=False)
     table = Table("", told["first"]["model"], told["second"]["model"], box=None)
     for name in _SHOWN:
         if name in told["first"]:

@@ -39,11 +39,12 @@ def run(source: str, target: str, reading: dict, slim: bool, prune: float) -> No
     before = size_of(source)
     trained.save(target, slim=True, prune=prune)
     after = size_of(target)
-    Console().print(f"{target}: {after / 1e6:,.2f} MB, before {before / 1e6:,.2f} MB", soft_wrap=True, highlight=False)
+    sizes = f"{after / 1e6:,.2f} MB, before {before / 1e6:,.2f} MB"
+    Console(markup=False).print(f"{target}: {sizes}", soft_wrap=True, highlight=False)
 
 
 def _convert_data(source: Source, target: str) -> None:
-    """All rows as svmlight with indices from 0, written whole or not at all."""
+    """All rows as svmlight with indices from 1, written whole or not at all."""
     if not target.endswith(_SVMLIGHT):
         raise CommandError(f"{target}: data are converted to svmlight, so its name must end in {', '.join(_SVMLIGHT)}.")
     check_folder(target)
@@ -60,7 +61,7 @@ def _convert_data(source: Source, target: str) -> None:
         if isinstance(error, OSError) and error.filename is None:
             error.filename = target
         raise
-    Console().print(f"{target}: {source.n_rows:,} rows, indices from 0", soft_wrap=True, highlight=False)
+    Console(markup=False).print(f"{target}: {source.n_rows:,} rows, indices from 1", soft_wrap=True, highlight=False)
 
 
 def _packed(file: BinaryIO, target: str) -> AbstractContextManager:
@@ -71,12 +72,16 @@ def _packed(file: BinaryIO, target: str) -> AbstractContextManager:
 def _lines(chunk: Chunk) -> Iterator[str]:
     labels, pointer, X = chunk.labels, chunk.pointer, chunk.X
     assert labels is not None
+    if chunk.weights is not None and (chunk.weights != 1).any():
+        raise CommandError("svmlight has no weights, and these rows have some: train from the file as it is.")
     for row in range(X.shape[0]):
         own = labels[row : row + 1] if pointer is None else labels[pointer[row] : pointer[row + 1]]
         wrong = [label for label in own.tolist() if _NOT_IN_LABELS.search(str(label)) or label == ""]
         if wrong:
             raise CommandError(f"svmlight cannot hold the label {wrong[0]!r}: no spaces, commas, : or #.")
         span = slice(X.indptr[row], X.indptr[row + 1])
+        if not len(own) and span.start == span.stop:
+            raise CommandError("svmlight cannot hold a row without labels and features.")
         # repr of a float32 is the shortest text that reads back as the same number
         pairs = zip(X.indices[span].tolist(), X.data[span], strict=True)
-        yield " ".join([",".join(map(str, own.tolist())), *(f"{index}:{value!s}" for index, value in pairs)]) + "\n"
+        yield " ".join([",".join(map(str, own.tolist())), *(f"{index + 1}:{value!s}" for index, value in pairs)]) + "\n"

@@ -29,19 +29,25 @@ def run(model: str, data: str, reading: dict, threads: int, as_json: bool) -> No
     if as_json:
         print(json.dumps(told))
     else:
-        Console().print(table_of(told))
+        Console(markup=False).print(table_of(told))
 
 
 def evaluate(trained: Trained, source: Source) -> dict[str, float]:
     """All measures over all rows: the keys of `diagnose`, P@k, nDCG@k, rows, skipped lines, seconds."""
+    totals = totals_of(trained, source)
+    if not totals.n_known:
+        print(f"manyclass: none of the labels in {source.path} is known to the model.", file=sys.stderr)
+    return {**totals.means(), "n_rows": totals.n_rows, "n_skipped": source.n_skipped, "seconds": totals.seconds}
+
+
+def totals_of(trained: Trained, source: Source) -> "Totals":
+    """Everything over all rows of a file."""
     columns, totals = columns_of(trained), Totals()
     for chunk in source.chunks(_ROWS):
         totals.add(trained, chunk, columns)
     if not totals.n_rows:
         raise CommandError(f"{source.path}: there are no rows to evaluate.")
-    if not totals.n_known:
-        print(f"manyclass: none of the labels in {source.path} is known to the model.", file=sys.stderr)
-    return {**totals.means(), "n_rows": totals.n_rows, "n_skipped": source.n_skipped, "seconds": totals.seconds}
+    return totals
 
 
 class Totals:
@@ -58,7 +64,7 @@ class Totals:
         y: Any = chunk.labels if columns is None else columns.matrix(chunk, learn=False)
         if columns is not None and y.shape[1] < len(clf.classes_):
             y.resize(n, len(clf.classes_))
-        with said_if_slow(Console(stderr=True)):
+        with said_if_slow(Console(stderr=True, markup=False)):
             told = clf.diagnose(chunk.X, y)
         k = min(max(_KS), len(clf.classes_))
         begun = time.perf_counter()
@@ -68,9 +74,9 @@ class Totals:
         n_labels = int(truth.nnz) if columns is not None else n
         self.found += told.pop("recall") * n_labels
         for at in _KS:
-            if at <= k:
-                told[f"precision@{at}"] = precision_at_k(truth, answers, at)
-                told[f"ndcg@{at}"] = ndcg_at_k(truth, answers, at)
+            most = min(at, k)  # fewer classes than asked for: the places behind them are wrong
+            told[f"precision@{at}"] = precision_at_k(truth, answers, most) * most / at
+            told[f"ndcg@{at}"] = ndcg_at_k(truth, answers, most)
         for name, value in told.items():
             self.sums[name] = self.sums.get(name, 0.0) + value * n
         self.right.append(np.asarray(truth[np.arange(n), answers[:, 0]]).ravel() != 0)

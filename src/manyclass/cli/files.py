@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from .errors import CommandError
 _TABLES = ("csv", "tsv", "jsonl", "parquet")
 _FAMILIES = (_TABLES, ("svmlight", "xmc"), ("vw",))  # formats whose features mean the same
 _TABLE_OPTIONS = ("label", "text", "numeric", "categorical", "label_separator")
-MOST_COLUMNS = 10_000_000  # of a label matrix that are made without having been seen
+MOST_COLUMNS = 4_000_000  # of a label matrix that are made without having been seen
 # The names of options on the command line and in a Reading.
 _RENAMED = {"input_format": "format", "features": "n_features"}
 
@@ -31,8 +32,18 @@ class Trained:
 
     def save(self, path: str, slim: bool = False, prune: float = 0.0) -> None:
         """Write it with all that is known."""
-        self.estimator._extra = {"reading": self.reading.to_dict(), "names": self.names, "training": self.training}
+        self.estimator._extra = {"reading": self.reading.to_dict(), "training": self.training}
+        self.estimator._names = self.names
         self.estimator.save(path, slim, prune)
+
+    @cached_property
+    def numbers(self) -> np.ndarray:
+        """A number for each class: the label itself where all are numbers from 0, else its place in the model."""
+        classes = self.estimator.classes_
+        if self.names is not None and self.names and all(name.isdecimal() for name in self.names):
+            return np.array([int(name) for name in self.names])
+        numbers = self.names is None and classes.dtype.kind in "iu" and classes.min() >= 0
+        return classes if numbers else np.arange(len(classes))
 
     def label(self, column: Any) -> Any:
         """What the user calls a label of `classes_`."""
@@ -52,9 +63,8 @@ def open_model(path: str, verify: bool = True) -> Trained:
             label_kind="text" if text else "int",
         )
         reading = Reading.from_dict(extra["reading"]) if "reading" in extra else made_here
-        names, training = extra.get("names"), extra.get("training", {})
-        wrong = names is not None and (len(names) != len(estimator.classes_) or not all(type(n) is str for n in names))
-        if wrong or not isinstance(training, dict) or reading.width != estimator.n_features_in_:
+        names, training = estimator._names, extra.get("training", {})
+        if not isinstance(training, dict) or reading.width != estimator.n_features_in_:
             raise ValueError("labels, features or training do not fit the model")
     except (TypeError, ValueError, KeyError) as error:
         raise ModelFormatError(f"{path}: what the model remembers of its data is broken ({error}).") from error
@@ -70,6 +80,8 @@ def asked_reading(asked: dict[str, Any], base: Reading | None = None) -> Reading
         raise CommandError(f"--input-format must be one of {', '.join(FORMATS)}, got {given['format']!r}.")
     if given.get("labels", "one") not in ("one", "several"):
         raise CommandError(f"--labels must be one or several, got {given['labels']!r}.")
+    if given.get("label_kind", "int") not in ("int", "text"):
+        raise CommandError(f"--label-kind must be int or text, got {given['label_kind']!r}.")
     if {"text", "numeric", "categorical"} & set(given):  # columns named now replace those remembered
         base = replace(base, text=(), numeric=(), categorical=())
     return replace(base, **given)
@@ -113,20 +125,27 @@ def _format_of(path: str, base: Reading) -> str | None:
     return (None if path == "-" else known_format(path)) or base.format
 
 
-class Columns:
-    """Columns of a label matrix for labels by name, in the order they first come; labels of xmc are columns already."""
+def first_names(reading: Reading) -> list[str] | None:
+    """The names of columns to start with: none yet; None where labels are columns already (xmc), or rows have one."""
+    are_columns = reading.format == "xmc" and (reading.n_labels or 0) <= MOST_COLUMNS
+    return None if are_columns or reading.labels != "several" else []
 
-    def __init__(self, reading: Reading, names: list[str] | None):
-        self.fixed = reading.format == "xmc" and (reading.n_labels or 0) <= MOST_COLUMNS
-        self.names = names or []
-        self._columns = {name: column for column, name in enumerate(self.names)}
-        self.n_columns = (reading.n_labels or 1) if self.fixed else max(1, len(self.names))
+
+class Columns:
+    """Columns of a label matrix: for labels by name in the order they first come; without names, labels are columns."""
+
+    def __init__(self, names: list[str] | None, n_columns: int):
+        self.names = names
+        self._columns = {name: column for column, name in enumerate(names or [])}
+        self.n_columns = max(1, n_columns)
 
     def matrix(self, chunk: Chunk, learn: bool) -> sp.csr_array:
         """The rows' labels as zeros and ones; labels not met before get columns of their own, for good if `learn`."""
         labels, pointer = chunk.labels, chunk.pointer
         assert labels is not None and pointer is not None
-        if self.fixed:
+        if self.names is None:
+            if labels.dtype.kind != "i" or (labels < 0).any() or (labels >= MOST_COLUMNS).any():
+                raise CommandError(f"labels are columns here, from 0 to {MOST_COLUMNS - 1:,}, and some are not.")
             columns = labels.astype(np.int64)
             n_columns = max(self.n_columns, int(columns.max(initial=-1)) + 1)
         else:
@@ -148,7 +167,12 @@ class Columns:
 
 def columns_of(trained: Trained) -> Columns | None:
     """What makes label matrices for a model; None where rows have one label."""
-    return Columns(trained.reading, trained.names) if trained.reading.labels == "several" else None
+    if trained.reading.labels != "several":
+        return None
+    known = len(trained.estimator.classes_) if hasattr(trained.estimator, "_index") else 0
+    if trained.names is None:
+        return Columns(None, max(known, min(trained.reading.n_labels or 0, MOST_COLUMNS)))
+    return Columns(trained.names, len(trained.names))
 
 
 def cell(label: Any) -> str:

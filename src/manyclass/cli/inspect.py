@@ -84,7 +84,7 @@ def branches_of(trained: Trained, depth: int) -> list[dict[str, Any]]:
 
 def show(told: dict[str, Any], branches: list[dict[str, Any]], topics: bool) -> None:
     """For people."""
-    out = Console()
+    out = Console(markup=False)
     table = Table("", "", box=None, show_header=False)
     for name in ("algorithm", "slim", "bytes", "n_classes", "n_features", "n_nodes", "n_trees"):
         value = told[name]

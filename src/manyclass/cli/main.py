@@ -84,7 +84,9 @@ def train(
     ] = None,
     test: Annotated[str | None, typer.Option(help="A data file to evaluate the finished model on.")] = None,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="Passes over the data. Default: 5; 1 for standard input.")
+        int | None,
+        typer.Option(min=1, help="Passes over the data. Default: 5; standard input: 1; --in-memory: the algorithm's."),
+
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed: the same seed, the same bytes.")] = 0,
     shuffle: Annotated[
@@ -114,11 +116,25 @@ def train(
     """Learn a model from a data file, in bounded memory."""
     from .train import Plan, run
 
-    plan = Plan(
-        data, model, reading, algorithm, option or [], test, epochs, seed, shuffle, in_memory, checkpoint_every, resume,
-        start_from, threads, json,
-    )  # fmt: skip
-    run(plan)
+    run(
+        Plan(
+            data=data,
+            model=model,
+            reading=reading,
+            algorithm=algorithm,
+            options=option or [],
+            test=test,
+            epochs=epochs,
+            seed=seed,
+            shuffle=shuffle,
+            in_memory=in_memory,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+            start_from=start_from,
+            threads=threads,
+            as_json=json,
+        )
+    )
 
 
 @app.command()

@@ -33,6 +33,9 @@ def reading_options(
     labels: Annotated[
         str | None, typer.Option(help="one or several labels a row. Default: found out from the first rows.")
     ] = None,
+    label_kind: Annotated[
+        str | None, typer.Option(help="int or text: what labels are read as. Default: found out from the first rows.")
+    ] = None,
     features: Annotated[
         int | None,
         typer.Option(
@@ -80,4 +83,12 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output instead of text.")]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model file.")]
 Data = Annotated[str, typer.Argument(metavar="DATA", help="A data file, or - for standard input.")]
-Threads = Annotated[int, typer.Option(min=-1, help="Threads for answers; -1: all cores.")]
+
+
+def _not_zero(threads: int) -> int:
+    if threads == 0:
+        raise typer.BadParameter("it takes at least one thread; -1 means all cores.")
+    return threads
+
+
+Threads = Annotated[int, typer.Option(min=-1, callback=_not_zero, help="Threads for answers; -1: all cores.")]

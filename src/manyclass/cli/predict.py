@@ -28,7 +28,7 @@ def run(
     source = open_source(data, reading, trained.reading, labelled=False)
     k = min(top_k, len(trained.estimator.classes_))
     answer = _probable if probabilities else _scored
-    write, console = FORMS[form], Console(stderr=True)
+    write, console = FORMS[form], Console(stderr=True, markup=False)
     for chunk in source.chunks(_ROWS):
         with said_if_slow(console):
             answers = answer(trained, chunk.X, k)
@@ -78,11 +78,9 @@ def _jsonl(trained: Trained, columns: np.ndarray, scores: np.ndarray) -> str:
 
 
 def _svmlight(trained: Trained, columns: np.ndarray, scores: np.ndarray) -> str:
-    labels = _named(trained, columns)
-    whole = all(isinstance(label, int) and label >= 0 for label in labels)
-    numbers = labels if whole else columns.tolist()
+    numbers = trained.numbers[columns].tolist()
     pairs = sorted((number, score) for number, score in zip(numbers, scores, strict=True) if math.isfinite(score))
-    return " ".join([str(numbers[0]), *(f"{number}:{score:.6g}" for number, score in pairs)]) + "\n"
+    return " ".join([str(number) for number in numbers[:1]] + [f"{n}:{score:.6g}" for n, score in pairs]) + "\n"
 
 
 FORMS: dict[str, Callable[..., str]] = {"tsv": _tsv, "jsonl": _jsonl, "svmlight": _svmlight}

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import os
 import shlex
+import stat
 import sys
 from typing import Any
 
@@ -13,9 +14,14 @@ from .files import Trained, open_model
 _PART = 1 << 20  # bytes at the start and at the end of a file that tell it from others
 
 
+def is_stream(path: str) -> bool:
+    """Whether it can be read only once: standard input, or a pipe."""
+    return path == "-" or (os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode))
+
+
 def fingerprint(path: str) -> str | None:
-    """A short name for what is in a file: its size, its start and its end. None for standard input."""
-    if path == "-":
+    """A short name for what is in a file: its size, its start and its end. None for what can be read only once."""
+    if is_stream(path):
         return None
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -51,6 +57,9 @@ def go_on_from(checkpoint: str, model: str, record: dict[str, Any], n_epochs: in
     numbers = [have.get(name) for name in ("epochs", "rows", "examples")]
     if not all(type(number) is int and number >= 0 for number in numbers) or type(have.get("finished")) is not bool:
         wrong = wrong or ["training"]
+    if wrong and found == model:
+        print(f"{model} is of another run (it differs in {', '.join(wrong)}): starting afresh.", file=sys.stderr)
+        return None
     if wrong:
         raise CommandError(
             f"{found} is of another run (it differs in {', '.join(wrong)}): give the same data and options to go on, "

@@ -4,6 +4,7 @@ The rows of a file come in windows, shuffled by (seed, epoch, window), and are l
 are cut changes no byte of the model, so a checkpoint needs only the model and the number of rows learned so far.
 """
 
+import errno
 import json
 import os
 import signal
@@ -23,9 +24,9 @@ from ..io.model_file import remove_leftovers
 from .algorithms import DEFAULT_EPOCHS, choose_algorithm, make_estimator
 from .errors import INTERRUPTED, CommandError
 from .evaluate import evaluate, table_of
-from .files import Columns, Trained, columns_of, open_model, open_source
+from .files import Columns, Trained, columns_of, first_names, open_model, open_source
 from .progress import Show, rows_shown, said_if_slow
-from .resume import check_folder, command_to_resume, fingerprint, go_on_from
+from .resume import check_folder, command_to_resume, fingerprint, go_on_from, is_stream
 
 WINDOW = 1 << 14  # rows shuffled together
 _PIECE = 1 << 10  # rows learned between two looks at the keyboard
@@ -53,7 +54,7 @@ class Plan:
 
     @property
     def n_epochs(self) -> int:
-        return self.epochs or (1 if self.data == "-" else DEFAULT_EPOCHS)
+        return self.epochs or (1 if is_stream(self.data) else DEFAULT_EPOCHS)
 
     @property
     def checkpoint(self) -> str:
@@ -65,7 +66,7 @@ class Plan:
             "algorithm": algorithm,
             "data": fingerprint(self.data),
             "options": sorted(self.options),
-            "reading": {name: self.reading[name] for name in sorted(self.reading)},
+            "reading": {name: self.reading[name] for name in sorted(self.reading) if name != "skip_bad_lines"},
             "seed": self.seed,
             "shuffle": self.shuffle,
             "in_memory": self.in_memory,
@@ -75,7 +76,7 @@ class Plan:
 
 def run(plan: Plan) -> None:
     """Train, save, and test if asked."""
-    console = Console(stderr=True)
+    console = Console(stderr=True, markup=False)
     _check(plan)
     remove_leftovers(plan.model)
     remove_leftovers(plan.checkpoint)
@@ -89,9 +90,10 @@ def run(plan: Plan) -> None:
         return _already_done(plan, trained)
     if trained is None:
         estimator = before.estimator if before else make_estimator(algorithm, plan.options, plan.seed)
-        trained = Trained(estimator, source.reading, before.names if before else None)
+        trained = Trained(estimator, source.reading, before.names if before else first_names(source.reading))
         trained.training = {**record, "epochs": 0, "rows": 0, "examples": 0, "finished": False}
         trained.training["progressive_errors"] = []  # of each epoch
+        trained.training["pace"] = max(0, getattr(estimator, "n_epochs_", 0) - 1)  # go on as slowly as it ended
     if several and not hasattr(ESTIMATORS[algorithm], "multilabel_"):
         raise CommandError(f"{plan.data}: rows have several labels, which {algorithm} does not take: use label-tree.")
     _tell_start(console, plan, source, algorithm)
@@ -102,6 +104,8 @@ def run(plan: Plan) -> None:
     else:
         Training(plan, trained, source, console).run()
     seconds = time.perf_counter() - begun
+    if trained.names == [] and several:
+        raise CommandError(f"{plan.data}: no row has a label.")
     trained.training["finished"] = True
     trained.save(plan.model)
     Path(plan.checkpoint).unlink(missing_ok=True)
@@ -111,8 +115,10 @@ def run(plan: Plan) -> None:
 def _check(plan: Plan) -> None:
     """Refuse at once what would fail at the end."""
     check_folder(plan.model)
-    if plan.data == "-" and plan.n_epochs > 1 and not plan.in_memory:
-        raise CommandError("standard input can be read only once: leave out --epochs, or write it to a file.")
+    if is_stream(plan.data) and plan.n_epochs > 1 and not plan.in_memory:
+        raise CommandError(f"{plan.data} can be read only once: leave out --epochs, or write it to a file.")
+    if plan.test is not None and plan.test != "-" and not os.path.exists(plan.test):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), plan.test)
     if plan.in_memory and (plan.checkpoint_every or plan.resume or plan.start_from):
         raise CommandError("--in-memory fits all rows at once, without --checkpoint-every, --resume and --start-from.")
     if plan.start_from and (plan.algorithm or plan.options):
@@ -128,7 +134,7 @@ class Training:
     def __init__(self, plan: Plan, trained: Trained, source: Source, console: Console):
         self.plan, self.trained, self.source, self.console = plan, trained, source, console
         self.columns = columns_of(trained)
-        self.stop = False
+        self.stop = self.busy = False
 
     def run(self) -> None:
         """All epochs that are still to do."""
@@ -142,6 +148,8 @@ class Training:
                 error = self.trained.estimator.progressive_error_
                 training["progressive_errors"].append(None if error != error else error)
                 training["epochs"], training["rows"] = epoch + 1, 0
+        except KeyboardInterrupt:
+            self._end_early()
         finally:
             for number, handler in zip((signal.SIGINT, signal.SIGTERM), signals, strict=True):
                 signal.signal(number, handler)
@@ -149,7 +157,7 @@ class Training:
     def _epoch(self, epoch: int, show: Show) -> None:
         training, clf = self.trained.training, self.trained.estimator
         if training["rows"] == 0:
-            clf._begin_epoch(epoch)
+            clf._begin_epoch(training["pace"] + epoch)
         first = 0  # row of the window in the file
         for number, chunk in enumerate(self.source.chunks(WINDOW)):
             n = chunk.X.shape[0]
@@ -173,6 +181,7 @@ class Training:
             size = min(_PIECE, len(order) - at)
             if every:
                 size = min(size, every - training["examples"] % every)
+            self.busy = True
             with said_if_slow(self.console):
                 _learn(self.trained, _rows(chunk, order[at : at + size]), self.columns)
             at += size
@@ -181,16 +190,20 @@ class Training:
             show(size, self.trained.estimator.progressive_error_)
             if every and training["examples"] % every == 0:
                 self.trained.save(self.plan.checkpoint)
+            self.busy = False
             if self.stop:
                 self._end_early()
 
     def _ask_to_stop(self, number: int, frame: Any) -> None:
-        """Stop after this piece; a second time, at once."""
-        if self.stop:
+        """Stop after this piece; at once while waiting for rows, where nothing is half done."""
+        if not self.busy:
             raise KeyboardInterrupt
         self.stop = True
 
     def _end_early(self) -> None:
+        if not self.trained.training["examples"]:
+            self.console.print("Interrupted before anything was learned.")
+            raise SystemExit(INTERRUPTED)
         self.trained.save(self.plan.checkpoint)
         n = self.trained.training["examples"]
         saved = f"saved {self.plan.checkpoint}. Go on with:"
@@ -217,7 +230,8 @@ def _rows(chunk: Chunk, order: np.ndarray) -> Chunk:
 def _learn(trained: Trained, chunk: Chunk, columns: Columns | None) -> None:
     y = chunk.labels if columns is None else columns.matrix(chunk, learn=True)
     trained.estimator.partial_fit(chunk.X, y, sample_weight=chunk.weights)
-    trained.names = columns.names if columns is not None and not columns.fixed else None
+    if columns is not None:
+        trained.names = columns.names
 
 
 def _learn_at_once(plan: Plan, trained: Trained, source: Source) -> None:
@@ -237,9 +251,10 @@ def _learn_at_once(plan: Plan, trained: Trained, source: Source) -> None:
         for part in parts:
             part.resize(part.shape[0], columns.n_columns)
         y = sp.vstack(parts, format="csr")
-        trained.names = None if columns.fixed else columns.names
+        trained.names = columns.names
     clf = trained.estimator
-    clf.set_params(n_jobs=plan.threads, **({} if plan.epochs is None else {"n_epochs": plan.epochs}))
+    asked = {"n_jobs": plan.threads, "shuffle": plan.shuffle, **({"n_epochs": plan.epochs} if plan.epochs else {})}
+    clf.set_params(**{name: value for name, value in asked.items() if name in clf.get_params(deep=False)})
     clf.fit(X, y, sample_weight=weights)
     clf.set_params(n_jobs=1)
     n_epochs = int(getattr(clf, "n_epochs_", plan.n_epochs))
@@ -270,7 +285,7 @@ def _already_done(plan: Plan, trained: Trained) -> None:
     if plan.as_json:
         print(json.dumps(told))
     elif plan.test is not None:
-        Console().print(table_of(told["test"]))
+        Console(markup=False).print(table_of(told["test"]))
 
 
 def _test(plan: Plan, trained: Trained) -> dict[str, float]:
@@ -302,7 +317,7 @@ def _tell_end(plan: Plan, trained: Trained, source: Source, n_examples: int, sec
     if plan.as_json:
         print(json.dumps(told))
         return
-    out = Console()
+    out = Console(markup=False)
     skipped = f", {source.n_skipped:,} bad lines skipped" if source.n_skipped else ""
     out.print(
         f"{plan.model}: {told['n_classes']:,} classes, {told['bytes'] / 1e6:,.1f} MB, {told['examples']:,} examples "

@@ -12,7 +12,7 @@ from rich.console import Console
 from ..io import Source
 from .algorithms import choose_algorithm, make_estimator
 from .errors import INTERRUPTED, CommandError
-from .files import Columns, open_source
+from .files import Columns, first_names, open_source
 
 # name: (kind, lowest, highest, on a logarithmic scale), or the choices there are
 _SPACES: dict[str, dict[str, Any]] = {
@@ -43,7 +43,7 @@ def run(
 ) -> None:  # fmt: skip
     """Search and print the command line of the best trial."""
     optuna = _optuna()
-    console = Console(stderr=True)
+    console = Console(stderr=True, markup=False)
     source = open_source(data, reading)
     chosen = choose_algorithm(algorithm, source.reading)
     X, y, weights = _read(source, max_rows)
@@ -116,7 +116,7 @@ def _read(source: Source, max_rows: int) -> tuple[Any, Any, np.ndarray]:
     weights = np.concatenate([np.ones(c.X.shape[0]) if c.weights is None else c.weights for c in chunks])
     if source.reading.labels != "several":
         return X, np.concatenate([chunk.labels for chunk in chunks]), weights
-    columns = Columns(source.reading, None)
+    columns = Columns(first_names(source.reading), source.reading.n_labels or 0)
     parts = [columns.matrix(chunk, learn=True) for chunk in chunks]
     for part in parts:
         part.resize(part.shape[0], columns.n_columns)

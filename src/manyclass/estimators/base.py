@@ -53,7 +53,7 @@ class ManyClassifier(AnswersMixin, FilesMixin, ClassifierMixin, BaseEstimator, m
         self
         """
         with self._unchanged_on_error():
-            self._slim, self._extra = False, {}
+            self._slim, self._extra, self._names = False, {}, None
             return self._fit(X, y, sample_weight)
 
     def _fit(self, X, y, sample_weight):

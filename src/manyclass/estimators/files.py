@@ -17,8 +17,9 @@ from .classes import ClassIndex
 
 FORMAT_VERSION = 1  # of the metadata and the arrays' meaning; a reader knows all versions up to its own
 
+_WIDEST = 1 << 30  # bytes of an array of texts
 _LEARNERS = {learner.__name__: learner for learner in learners.BY_NAME.values()}
-_OURS = ("classes", "feature_names")  # arrays that belong to the estimator, not to its model's state
+_OURS = ("classes", "feature_names", "names")  # arrays that belong to the estimator, not to its model's state
 
 
 class FilesMixin:
@@ -32,11 +33,12 @@ class FilesMixin:
     _kept: tuple[str, ...] = ("n_epochs_", "history_")  # attributes beside state and labels that a file keeps
     _slim = False
     _extra: dict[str, Any] = {}  # a JSON object that a file keeps for whoever trained the model
+    _names: list[str] | None = None
 
     @property
     def label_names_(self) -> list[str] | None:
         """What the columns of y were called in the file that the model was trained from; None: nothing."""
-        return self._extra.get("names")
+        return self._names
 
     def save(self, path: str | PathLike, slim: bool = False, prune: float = 0.0) -> None:
         """Write the model to a file, whole or not at all: a crash leaves the old file or the new one.
@@ -76,6 +78,8 @@ class FilesMixin:
         names = getattr(self, "feature_names_in_", None)
         if names is not None:
             arrays |= {f"feature_names.{name}": array for name, array in pack_texts(list(names)).items()}
+        if self._names is not None:
+            arrays |= {f"names.{name}": array for name, array in pack_texts(self._names).items()}
         metadata = {
             "format_version": FORMAT_VERSION,
             "algorithm": self._spec.name,
@@ -97,7 +101,7 @@ def load(estimators: dict[str, Any], path: str | PathLike, mmap: bool, verify: b
         return _rebuild(estimators, arrays, metadata, verify)
     except ModelFormatError as error:
         raise ModelFormatError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, MemoryError) as error:
         raise ModelFormatError(f"{path}: the metadata is broken ({type(error).__name__}: {error}).") from error
 
 
@@ -123,10 +127,18 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
         if len(names) != out.n_features_in_:
             raise ModelFormatError(f"there are {len(names)} feature names for {out.n_features_in_} features.")
         out.feature_names_in_ = np.array(names, dtype=object)
+    if "names.end" in ours:
+        out._names = unpack_texts(ours["names.bytes"], ours["names.end"])
+        # A model that has met rows, but no label yet, has one column and no name for it.
+        if max(1, len(out._names)) != len(out._index):
+            raise ModelFormatError(f"there are {len(out._names)} names for {len(out._index)} labels.")
     out._config = spec.config(**{name: _from_json(value) for name, value in metadata["config"].items()})
     check_config(out._config)
     out._state = unflatten(arrays, spec.groups)
-    spec.check(out._config, out._state, out.n_features_in_, len(out._index))
+    out._slim = metadata["slim"]
+    if type(out._slim) is not bool:
+        raise ModelFormatError(f"slim is {out._slim!r}.")
+    spec.check(out._config, out._state, out.n_features_in_, len(out._index), out._slim)
     if verify:
         check_finite(out._state)
     if set(metadata["fitted"]) - set(out._kept):
@@ -134,9 +146,8 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
     for name, value in metadata["fitted"].items():
         setattr(out, name, _from_json(value))
     out._check_kept()
-    out._slim = metadata["slim"]
     out._extra = metadata["extra"]
-    if type(out._slim) is not bool or not isinstance(out._extra, dict):
+    if not isinstance(out._extra, dict):
         raise ModelFormatError("the metadata is of the wrong type.")
     return out
 
@@ -184,6 +195,9 @@ def _from_json(value: Any) -> Any:
         return dtype
     if "random_state" in value:
         algorithm, key, *rest = value["random_state"]
+        at, has_gauss, gauss = rest
+        if type(at) is not int or not 0 <= at <= 624 or has_gauss not in (0, 1) or not abs(float(gauss)) < 1e3:
+            raise ModelFormatError("the state of random_state is broken.")
         generator = np.random.RandomState()
         generator.set_state((algorithm, np.array(key, np.uint32), *rest))
         return generator
@@ -219,7 +233,9 @@ def _labels_from_arrays(arrays: dict[str, np.ndarray], kind: str) -> ClassIndex:
         texts = unpack_texts(arrays["classes.bytes"], arrays["classes.end"])
         fits = kind in ("U", "S", "O")
         listed = [text.encode("latin-1") for text in texts] if kind == "S" else texts
-        labels = np.array(listed, dtype=object if kind == "O" else None)
+        # One long label makes an array of texts as wide for all: too large a one stays a list of objects.
+        wide = 4 * len(listed) * max(map(len, listed), default=0) > _WIDEST
+        labels = np.array(listed, dtype=object if kind == "O" or wide else None)
     if not fits or not len(labels):
         raise ModelFormatError("there are no labels, or they are not of their kind.")
     return ClassIndex.known(labels, kind)

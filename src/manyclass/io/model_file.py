@@ -12,6 +12,7 @@ import json
 import math
 import mmap as memory_map
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,6 +27,10 @@ _CODES = {np.dtype(text): code for code, text in _DTYPES.items()}
 _LONGEST_HEADER = 100_000_000  # as in safetensors
 _BLOCK = 1 << 20  # bytes hashed and written at a time
 _ALIGN = 64
+
+
+_UMASK = os.umask(0)  # it can only be read by setting it
+os.umask(_UMASK)
 
 
 class ModelFormatError(ValueError):
@@ -47,6 +52,8 @@ def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], metadata: dict
     # Widest numbers first: each array then begins at a multiple of its own item size without gaps.
     arrays = dict(sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize))
     header = _header(arrays, json.dumps(metadata, sort_keys=True, allow_nan=False))
+    if len(header) > _LONGEST_HEADER:
+        raise ValueError(f"the options of the model take {len(header)} bytes, more than a model file can hold")
     part = None
     try:
         handle, part = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
@@ -60,7 +67,6 @@ def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], metadata: dict
             os.fsync(file.fileno())
         os.chmod(part, _mode(target))
         os.replace(part, target)
-        _sync_folder(target.parent)
     except BaseException as error:
         if part is not None and os.path.exists(part):
             os.unlink(part)
@@ -68,17 +74,16 @@ def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], metadata: dict
             reason = f"the model could not be written ({error.strerror or error}); what was there before is unchanged"
             raise type(error)(error.errno, reason, str(path)) from error
         raise
+    _sync_folder(target.parent)
 
 
 def remove_leftovers(path: str | os.PathLike) -> None:
     """Remove what killed writers of this file left beside it."""
     target = Path(os.path.realpath(path))
-    for part in target.parent.glob(f".{_escaped(target.name)}.*.part"):
-        part.unlink(missing_ok=True)
-
-
-def _escaped(name: str) -> str:
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
+    left = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}\.part")
+    for part in target.parent.iterdir():
+        if left.fullmatch(part.name):
+            part.unlink(missing_ok=True)
 
 
 def _as_written(name: str, array: np.ndarray) -> np.ndarray:
@@ -127,18 +132,19 @@ def _mode(target: Path) -> int:
     try:
         return target.stat().st_mode & 0o777
     except OSError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask
+        return 0o666 & ~_UMASK
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name itself survive a loss of power."""
-    if os.name == "nt":
+    """Make the new name itself survive a loss of power, where the system can."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
         return
-    handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError:
+        pass
     finally:
         os.close(handle)
 
@@ -166,7 +172,10 @@ def read(
             raise ModelFormatError(f"{path}: the file changed while it was read.")
     if verify and hashlib.sha256(whole[start:].data).hexdigest() != checksum:
         raise ModelFormatError(f"{path}: the checksum of the arrays is wrong; the file is damaged, or was cut off.")
-    return {name: _array(whole, start, entry) for name, entry in table.items()}, text
+    try:
+        return {name: _array(whole, start, entry) for name, entry in table.items()}, text
+    except ValueError as error:
+        raise ModelFormatError(f"{path}: an array has an impossible shape ({error}).") from error
 
 
 def _read_header(file: BinaryIO, size: int, path) -> tuple[dict, int]:

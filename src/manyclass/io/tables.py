@@ -264,6 +264,8 @@ def resolve_jsonl(path: str, reading: Reading, block: Block, labelled: bool) -> 
             continue
         rows.append(row)
         names.update(dict.fromkeys(row))
-    if not rows:  # nothing to find out, and nothing that could be missing
-        names.update(dict.fromkeys([reading.label or "", *reading.text, *reading.numeric, *reading.categorical]))
+    # A missing key is an empty cell, also if the first rows have none of it.
+    names.update(dict.fromkeys([*reading.text, *reading.numeric, *reading.categorical]))
+    if not rows:
+        names.update(dict.fromkeys([reading.label or ""]))
     return resolve_table(path, reading, list(names), rows, labelled)

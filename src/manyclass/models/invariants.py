@@ -59,18 +59,17 @@ def check_config(config: Any) -> None:
             raise ModelFormatError(f"the option {field.name} is no learner.")
 
 
-def check_bank(name: str, bank: Bank, width: int) -> None:
-    """A bank of linear predictors over `width` features."""
+def check_bank(name: str, bank: Bank, width: int, squares: bool) -> None:
+    """A bank of linear predictors over `width` features, with a sum of squares for each weight if it needs them."""
     rows, mask = len(bank.bias), int(bank.mask[0])
     if mask == 0:
         need(bank.weight.shape == (rows, width), f"{name}.weight has the shape {bank.weight.shape}, not {rows, width}.")
     else:
         need(is_power(mask + 1), f"{name}.mask is {mask}, not a power of two less one.")
         need(bank.weight.shape == (1, mask + 1), f"{name}.weight has the shape {bank.weight.shape}, mask {mask}.")
-    need(
-        bank.grad_sq.shape in ((1, 1), bank.weight.shape),
-        f"{name}.grad_sq has the shape {bank.grad_sq.shape}, not that of the weights.",
-    )
+    shape = bank.grad_sq.shape
+    fits = shape == bank.weight.shape or (shape == (1, 1) and not squares)
+    need(fits, f"{name}.grad_sq has the shape {shape}, not that of the weights.")
     need_range(f"{name}.n_rows", bank.n_rows, 0, rows + 1)
 
 

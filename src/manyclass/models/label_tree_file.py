@@ -13,7 +13,7 @@ from .state import cut
 GROUPS = {"tree": LabelTree, "blocks": (Blocks, SlimBlocks), "scale": Scale, "seen": Seen, "run": Run}
 
 
-def check(config: Config, state: State, n_features: int, n_classes: int) -> None:
+def check(config: Config, state: State, n_features: int, n_classes: int, slim: bool) -> None:
     """Everything that the kernels trust."""
     need(config.loss in LOSSES, f"the loss is {config.loss!r}.")
     need(4 <= config.arity <= 64, f"arity is {config.arity}.")
@@ -27,6 +27,7 @@ def check(config: Config, state: State, n_features: int, n_classes: int) -> None
         shape = room, block_width(config)
         name = f"blocks{suffix_of(number)}.bias"
         need(blocks.bias.shape == shape, f"{name} has the shape {blocks.bias.shape}, not {shape}.")
+        need(isinstance(blocks, SlimBlocks) == slim, "the weights are not those of a slim model, or it is not slim.")
         if isinstance(blocks, SlimBlocks):
             check_slim_blocks(blocks, n_features)
         else:

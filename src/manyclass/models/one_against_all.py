@@ -217,12 +217,12 @@ def width(config: Config, state: State) -> int:
 GROUPS = {"columns": Columns, "projection": Projection, "scale": Scale, "seen": Seen}
 
 
-def check(config: Config, state: State, n_features: int, n_classes: int) -> None:
+def check(config: Config, state: State, n_features: int, n_classes: int, slim: bool) -> None:
     """Everything that the kernels trust."""
     need(config.loss in LOSSES, f"the loss is {config.loss!r}.")
     need(8 <= config.table_bits <= 40, f"table_bits is {config.table_bits}.")
     need(config.rank is None or config.rank > 0, f"rank is {config.rank}.")
-    need(config.n_negatives is None or config.n_negatives > 0, f"n_negatives is {config.n_negatives}.")
+    need(config.n_negatives is None or 0 < config.n_negatives < 1 << 24, f"n_negatives is {config.n_negatives}.")
     columns, projection = state["columns"], state["projection"]
     lines, room = columns.weight.shape
     mask = int(columns.mask[0])
@@ -237,12 +237,11 @@ def check(config: Config, state: State, n_features: int, n_classes: int) -> None
         need(fits, f"{lines_of_features} lines and the mask {mask} do not go together.")
     else:
         need(lines_of_features == n_features, f"{lines_of_features} lines for {n_features} features.")
-    for name, group in (("columns", columns), ("projection", projection)):
+    squares = (config.learner.adaptive or bool(config.rank)) and not slim
+    for name, group, needed in (("columns", columns, squares), ("projection", projection, squares and config.rank)):
         shape = group.grad_sq.shape
-        need(
-            shape == group.weight.shape or 1 in shape,
-            f"{name}.grad_sq has the shape {shape}, not that of the weights.",
-        )
+        fits = shape == group.weight.shape or (shape[0] == 1 and not needed)
+        need(fits, f"{name}.grad_sq has the shape {shape}, not that of the weights.")
     check_scale(state["scale"], n_features)
     check_seen(state["seen"], min(n_classes, room))
 

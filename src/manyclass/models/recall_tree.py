@@ -248,7 +248,7 @@ GROUPS = {
 }
 
 
-def check(config: Config, state: State, n_features: int, n_classes: int) -> None:
+def check(config: Config, state: State, n_features: int, n_classes: int, slim: bool) -> None:
     """Everything that the kernels trust."""
     need(config.loss in LOSSES, f"the loss is {config.loss!r}.")
     need(config.path_features in PATH_FEATURES, f"path_features is {config.path_features!r}.")
@@ -260,9 +260,10 @@ def check(config: Config, state: State, n_features: int, n_classes: int) -> None
     check_tree(state["tree"])
     n, room = n_nodes(state), len(state["tree"].parent)
     counts, candidates, table, path = (state[name] for name in ("counts", "candidates", "table", "path"))
-    check_bank("router", state["router"], n_features)
-    check_bank("scorer", state["scorer"], n_features)
-    check_bank("path", path, _path_width(config, n_features))
+    squares = config.learner.adaptive and not slim
+    check_bank("router", state["router"], n_features, config.router_learner.adaptive and not slim)
+    check_bank("scorer", state["scorer"], n_features, squares)
+    check_bank("path", path, _path_width(config, n_features), squares and config.path_features != "off")
     if config.start > 0:
         check_means(state["means"], len(state["scorer"].bias), n_features)
     for name, size in (("router", len(state["router"].bias)), ("counts", len(counts.total))):
@@ -270,7 +271,7 @@ def check(config: Config, state: State, n_features: int, n_classes: int) -> None
     need(len(candidates.size) == room, f"candidates has {len(candidates.size)} rows for {room} nodes.")
     n_known = min(n_classes, len(state["scorer"].bias))
     slots = candidates.label.shape[1]
-    need(slots > 0, "candidates.label has no slots.")
+    need(slots >= max(1, config.n_candidates or 0), f"candidates.label has {slots} slots.")
     need_range("candidates.size", candidates.size, 0, slots + 1)
     used = np.arange(slots) < candidates.size[:, None]
     need_range("candidates.label", candidates.label[used], 0, n_known)

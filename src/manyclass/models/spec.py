@@ -55,7 +55,7 @@ class ModelSpec:
     n_nodes: Callable[[State], int]
     width: Callable[[Any, State], int]  # (config, state): the most labels scored for a row
     memory: Callable[[Any, int, int], int]  # (config, n_features, n_classes): bytes
-    check: Callable[[Any, State, int, int], None]  # (config, state, n_features, n_classes): ModelFormatError if broken
+    check: Callable[..., None]  # (config, state, n_features, n_classes, slim): ModelFormatError if broken
     slim: Callable[..., tuple[Any, State]]  # (config, state, n_classes, prune): what answers need, no more
     trim: Callable[[State, int], State] = lambda state, n_classes: state  # without room that nothing depends on
     tree_table: Callable[..., list[dict]] | None = None  # (state, deepest level or None): nodes, parents first
