@@ -35,7 +35,7 @@ reproduce-recall-tree: .venv/.installed-plot
 	@for script in $(RECALL_TREE); do echo "== $$script" && $(BIN)/python $$script || exit 1; done
 
 reproduce-label-tree: .venv/.installed-plot
-	@for script in online.py ablation.py; do $(BIN)/python reproduce/label_tree/$$script || exit 1; done
+	@for script in online.py ablation.py slim.py; do $(BIN)/python reproduce/label_tree/$$script || exit 1; done
 
 race-label-tree: .venv/.installed-plot
 	@$(BIN)/python reproduce/label_tree/race.py --folder .venv/rivals
