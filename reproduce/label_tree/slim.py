@@ -52,7 +52,7 @@ def main() -> None:
                     "test P@1": f"{accuracy:.2f}",
                 }
             )
-    notes = ["Held out: a tenth of the training rows, of a model trained on the others. 0.3 is what the docs advise."]
+    notes = ["Held out: a tenth of the training rows, of a model trained on the others."]
     publish("slim", "Label tree: slim and pruned files", rows, notes, args.quick)
 
 
