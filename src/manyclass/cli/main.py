@@ -230,8 +230,9 @@ def convert(
     prune: Annotated[
         float,
         typer.Option(
-            min=0, help="With --slim, label trees: leave out weights of at most this size (0.3 made files 12 to 17 times "
-            "smaller than the whole ones, for 0 to 0.5 points; compare before and after)."
+            min=0,
+            help="With --slim, label trees: leave out weights of at most this size (0.3 made files 12 to 17 times "
+            "smaller, for 0 to 0.5 points; compare before and after).",
         ),
     ] = 0.0,
 ) -> None:
