@@ -3,7 +3,13 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .estimators import LabelTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier, load_model
+    from .estimators import (
+        LabelTreeClassifier,
+        LomTreeClassifier,
+        OneAgainstAllClassifier,
+        RecallTreeClassifier,
+        load_model,
+    )
     from .io import DataError
     from .io.model_file import ModelFormatError
     from .models.learners import SGD, AdaGrad, NormalizedAdaGrad
@@ -15,6 +21,7 @@ __all__ = [
     "AdaGrad",
     "DataError",
     "LabelTreeClassifier",
+    "LomTreeClassifier",
     "ModelFormatError",
     "NormalizedAdaGrad",
     "OneAgainstAllClassifier",
@@ -31,6 +38,7 @@ _HOMES = {
     "AdaGrad": ".models.learners",
     "NormalizedAdaGrad": ".models.learners",
     "LabelTreeClassifier": ".estimators",
+    "LomTreeClassifier": ".estimators",
     "OneAgainstAllClassifier": ".estimators",
     "RecallTreeClassifier": ".estimators",
 }
