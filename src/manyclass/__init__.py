@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from .estimators import (
         LabelTreeClassifier,
         LomTreeClassifier,
+        MlomTreeClassifier,
         OneAgainstAllClassifier,
         RecallTreeClassifier,
         load_model,
@@ -22,6 +23,7 @@ __all__ = [
     "DataError",
     "LabelTreeClassifier",
     "LomTreeClassifier",
+    "MlomTreeClassifier",
     "ModelFormatError",
     "NormalizedAdaGrad",
     "OneAgainstAllClassifier",
@@ -39,6 +41,7 @@ _HOMES = {
     "NormalizedAdaGrad": ".models.learners",
     "LabelTreeClassifier": ".estimators",
     "LomTreeClassifier": ".estimators",
+    "MlomTreeClassifier": ".estimators",
     "OneAgainstAllClassifier": ".estimators",
     "RecallTreeClassifier": ".estimators",
 }

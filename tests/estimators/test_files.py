@@ -12,6 +12,7 @@ from manyclass import (
     SGD,
     AdaGrad,
     LabelTreeClassifier,
+    LomTreeClassifier,
     ModelFormatError,
     OneAgainstAllClassifier,
     RecallTreeClassifier,
@@ -23,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "reproduce" / "files"))
 import mutated_models
 
 FIXTURES = Path(__file__).parent / "models"
-ALL = [RecallTreeClassifier, LabelTreeClassifier, OneAgainstAllClassifier]
+ALL = [RecallTreeClassifier, LabelTreeClassifier, LomTreeClassifier, OneAgainstAllClassifier]
 
 
 def rows(n=80, n_classes=12, seed=0):
@@ -235,6 +236,13 @@ def broken(path, change):
         (LabelTreeClassifier, lambda a, m: a["blocks.record"].fill(10**9), "blocks.record"),
         (LabelTreeClassifier, lambda a, m: a["blocks.mask"].__setitem__(0, 5), "power of two"),
         (LabelTreeClassifier, lambda a, m: a["blocks.free"].fill(3), "astray|lies where"),
+        (LomTreeClassifier, lambda a, m: a["tree.children"].__setitem__((0, 0), 10**6), "tree.children"),
+        (LomTreeClassifier, lambda a, m: a["tree.children"].__setitem__((1, 0), 1), "tree is deeper|parent"),
+        (LomTreeClassifier, lambda a, m: a["tree.children"].__setitem__((2, 0), 0), "root"),
+        (LomTreeClassifier, lambda a, m: a["tree.parent"].__setitem__(1, 2), "parent"),
+        (LomTreeClassifier, lambda a, m: a["tree.identity"].fill(1), "identity"),
+        (LomTreeClassifier, lambda a, m: a["table.key"].fill(7), "n_entries"),
+        (LomTreeClassifier, lambda a, m: m["config"].__setitem__("descent", "up"), "descent"),
         (OneAgainstAllClassifier, lambda a, m: a["columns.mask"].__setitem__(0, 3), "lines"),
         (OneAgainstAllClassifier, lambda a, m: a["seen.n_labels"].__setitem__(0, 10**6), "n_labels"),
         (OneAgainstAllClassifier, lambda a, m: m.__setitem__("algorithm", "magic"), "unknown algorithm"),

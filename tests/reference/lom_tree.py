@@ -4,7 +4,7 @@ Written from Algorithm 1 of "Extreme Multi Class Classification" (2013) and from
 Prediction" (2015), with the same departures as the package:
 
 - true running means, of margins cut to -1..1 and taken before the router's step; the target by the means before the row;
-- hinge or logistic loss beside the absolute one; the sign of the router or the target decides the way;
+- hinge or logistic loss beside the absolute one; the sign of the router before its step, or the target, decides the way;
 - a leaf splits when the mass beside its heaviest label is more than split_mass, and its children begin with nothing;
 - no swap where the lightest leaf has no grandparent; a recycled node keeps its router, as in VW;
 - an empty leaf answers as the first node above it that was counted as a leaf.
@@ -108,11 +108,12 @@ class LomTree:
             "logistic": 1 / (1 + math.exp(-route)) - (target > 0),
         }[self.loss]
         self.close_calls += self.loss != "logistic" and abs(route - target) < 1e-4
+        rule, rate = self.learner
+        if rule == "normalized-adagrad":
+            rate /= math.sqrt(self.scale.normalized / self.scale.n + 1)
         if gradient:
-            node.router.learn(x, gradient * weight, self.learner, self.scale)
-        way = target if self.descent == "target" else node.router.score(x)
-        self.close_calls += abs(way) < 1e-4 and way != 0.0
-        return 1 if way > 0 else 0
+            node.router.learn(x, gradient * weight, (rule, rate), self.scale)
+        return 1 if (target if self.descent == "target" else route) > 0 else 0
 
     # -- growth ------------------------------------------------------------------------------------------------
 

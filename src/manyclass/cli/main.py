@@ -68,7 +68,8 @@ def train(
     algorithm: Annotated[
         str | None,
         typer.Option(
-            help="recall-tree, label-tree or one-against-all. Default: recall-tree; label-tree where there are text "
+            help="recall-tree, label-tree, lom-tree, mlom-tree or one-against-all. Default: recall-tree; label-tree where "
+            "there are text "
             "columns or several labels a row."
         ),
     ] = None,

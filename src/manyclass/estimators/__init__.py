@@ -6,6 +6,7 @@ from typing import Any
 from .files import load
 from .label_tree import LabelTreeClassifier
 from .lom_tree import LomTreeClassifier
+from .mlom_tree import MlomTreeClassifier
 from .one_against_all import OneAgainstAllClassifier
 from .recall_tree import RecallTreeClassifier
 
@@ -13,6 +14,7 @@ __all__ = [
     "ESTIMATORS",
     "LabelTreeClassifier",
     "LomTreeClassifier",
+    "MlomTreeClassifier",
     "OneAgainstAllClassifier",
     "RecallTreeClassifier",
     "load_model",
@@ -21,7 +23,13 @@ __all__ = [
 # By the name that files and the command line use.
 ESTIMATORS: dict[str, Any] = {
     kind._spec.name: kind
-    for kind in (RecallTreeClassifier, LabelTreeClassifier, LomTreeClassifier, OneAgainstAllClassifier)
+    for kind in (
+        RecallTreeClassifier,
+        LabelTreeClassifier,
+        LomTreeClassifier,
+        MlomTreeClassifier,
+        OneAgainstAllClassifier,
+    )
 }
 
 

@@ -27,20 +27,21 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         parent. False: the tree only grows.
     swap_resistance : float, default=4.0
         A leaf takes over another if the mass beside its heaviest label is more than this times the mass of the
-        lightest leaf and one.
-    nodes_per_class : float, default=64
-        At most so many inner nodes for each class seen so far.
-    split_mass : float, default=5.0
-        A leaf splits when the mass beside its heaviest label is more than this. The paper's is 0: at the second label.
+        lightest leaf and one; 0 to 1,000,000.
+    nodes_per_class : float, default=32
+        At most so many inner nodes for each class seen so far, 0 to 1,000,000.
+    split_mass : float, default=10.0
+        A leaf splits when the mass beside its heaviest label is more than this, 0 to 1,000,000. The paper's is 0: at the
+        second label.
     max_depth : int, optional
         Deepest level of the tree, 0 to 60. Default: 60.
     descent : {"sign", "target"}, default="sign"
-        Which way a row takes in training: that of the router's sign after its step, or that of its target, as printed
-        in 2013.
+        Which way a row takes in training: that of the router's sign before its step, like an answer, or that of its
+        target, as printed in 2013.
     loss : {"hinge", "absolute", "logistic"}, default="hinge"
         Loss of the routers; the paper's is absolute.
     learner : {"auto", "sgd", "adagrad", "normalized-adagrad"} or an instance, default="auto"
-        How the routers learn. "auto": normalised AdaGrad with rate 1.2 and no decay; no need to scale the inputs.
+        How the routers learn. "auto": normalised AdaGrad with rate 4 and no decay; no need to scale the inputs.
     table_bits : int, default=27
         At most 2**table_bits weights, 8 to 40 bits: while nodes x features fit, every weight has its own slot; beyond,
         they are hashed.
@@ -96,9 +97,9 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
     _limits = {
         **EPOCH_LIMITS,
         "swap": bool,
-        "swap_resistance": (Real, 0.0, 1e9),
-        "nodes_per_class": (Real, 0.0, 1e6),
-        "split_mass": (Real, 0.0, 1e9),
+        "swap_resistance": (Real, 0, 1_000_000),
+        "nodes_per_class": (Real, 0, 1_000_000),
+        "split_mass": (Real, 0, 1_000_000),
         "max_depth": (Integral, 0, model.DEEPEST),
         "descent": model.DESCENTS,
         "loss": tuple(model.ROUTER_LOSSES),
@@ -109,8 +110,8 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         self,
         swap=True,
         swap_resistance=4.0,
-        nodes_per_class=64,
-        split_mass=5.0,
+        nodes_per_class=32,
+        split_mass=10.0,
         max_depth=None,
         descent="sign",
         loss="hinge",
@@ -148,7 +149,7 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
     def _make_config(self, n_features: int, sparse: bool, seed: int) -> model.Config:
         learner = self.learner
         if isinstance(learner, str) and learner == "auto":
-            learner = NormalizedAdaGrad(rate=1.2, decay=1.0)
+            learner = NormalizedAdaGrad(rate=4.0, decay=1.0)
         return model.Config(
             swap=bool(self.swap),
             swap_resistance=float(self.swap_resistance),

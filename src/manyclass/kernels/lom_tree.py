@@ -12,11 +12,11 @@ import numpy as np
 from . import banks
 from .jit import inlined_leaf, leaf, njit
 from .labels import entry_of, mass_of, place
-from .margins import mean, note_margin, side_of, teach
+from .margins import mean, note_margin, router_pace, side_of, teach
 from .recall_answers import fill_up
 from .sets import LabelSet
 from .trees import DEEPEST, LEFT, RIGHT, ROOT, renew
-from .updates import observe_scale, pace
+from .updates import observe_scale
 
 
 class Options(NamedTuple):
@@ -141,27 +141,31 @@ def has_room(tree, table):
 
 @inlined_leaf
 def learn_row(tree, nodes, router, candidates, table, seen, batch, i, label, weight, step, scale, options):
-    """Let (row i, label) descend to a leaf, teaching routers on the way [OT Alg. 1].
+    """Let (row i, label) descend to a leaf, teaching routers on the way [OT Alg. 1]; whether the leaf knew the label.
 
     Mutates: all but scale, seen. Cost: O(depth x non-zeros + slots).
     """
+    known, first = False, True
     node, depth = ROOT, np.int64(0)  # [OT Alg. 1 l.4]
     while True:
         at = entry_of(table, tree.identity[node], label)
         table.mass[at] += weight
         if is_leaf(tree, node):  # [OT Alg. 1 l.5]
+            if first:
+                known, first = answers(tree, candidates, node, label), False
             nodes.total[node] += weight
             place(candidates, node, label, table.mass[at])
             grown = may_split(tree, nodes, candidates, seen, node, depth, options)
             if not grown or not split(tree, nodes, candidates, seen, node, options):
                 nodes.smallest[node] += weight
                 raise_smallest(tree, nodes, node)
-                return
+                return known
         route = banks.score(router, node, batch, i)
         target = route_target(nodes, table, node, at)  # [OT Alg. 1 l.8-11]
         note_margin(nodes, table, node, at, route, weight)  # [OT Alg. 1 l.6-7]
-        route = teach(router, node, batch, i, route, target, weight, step, scale, options.loss)  # [OT Alg. 1 l.12]
-        # DIFFERS [OT Alg. 1 l.13]: by the router's sign, as in LOM and VW; "target" is the printed way.
+        teach(router, node, batch, i, route, target, weight, step, scale, options.loss)  # [OT Alg. 1 l.12]
+        # DIFFERS [OT Alg. 1 l.13]: by the router's sign, as in LOM, and before its step, which knows the label; then
+        # leaves see what answers will see. "target" is the printed way.
         node = np.int64(tree.children[node, side_of(target if options.by_target else route)])
         depth += 1
 
@@ -185,9 +189,8 @@ def speaker(tree, candidates, node):
 
 
 @leaf
-def answers_right(tree, router, candidates, batch, i, label):
-    """Whether the tree as it is answers row i with label. Cost: O(depth x non-zeros)."""
-    node, _ = descend(tree, router, batch, i)
+def answers(tree, candidates, node, label):
+    """Whether a leaf answers with label. Cost: O(depth)."""
     node = speaker(tree, candidates, node)
     return candidates.size[node] > 0 and candidates.label[node, 0] == label
 
@@ -203,17 +206,18 @@ def learn_rows(
             continue
         if not has_room(tree, table):
             return i
-        # Answer before learning: progressive validation that no update can have leaked into.
-        seen.mass[0] += weight
-        seen.wrong_mass[0] += 0.0 if answers_right(tree, router, candidates, batch, i, label) else weight
         if mass_of(table, ROOT, label) == 0.0:
             seen.n_labels[0] += 1
         seen.n_rows[0] += 1
         sq_norm = observe_scale(scale, batch, i)
-        step = pace(options.update, options.rate, scale, sq_norm)
-        learn_row(
+        step = router_pace(options.update, options.rate, scale, sq_norm)
+        # Progressive validation: by the sign, the way of learning is that of an answer just before.
+        right = options.by_target and answers(tree, candidates, descend(tree, router, batch, i)[0], label)
+        known = learn_row(
             tree, nodes, router, candidates, table, seen, batch, i, label, weight, step, scale, options
         )  # fmt: skip
+        seen.mass[0] += weight
+        seen.wrong_mass[0] += 0.0 if right or (known and not options.by_target) else weight
     return labels.shape[0]
 
 

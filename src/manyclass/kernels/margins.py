@@ -4,12 +4,15 @@ A margin is a router's score of a row, cut to -1..1. `nodes` keeps sums over all
 of a node; both are divided by the mass that was summed.
 """
 
+import math
+
 import numpy as np
 
 from . import banks
 from .jit import leaf
 from .losses import sigmoid
 from .trees import LEFT, RIGHT
+from .updates import NORMALIZED_ADAGRAD, Pace, pace
 
 HINGE, ABSOLUTE, LOGISTIC = 0, 1, 2
 ROUTER_LOSSES = {"hinge": HINGE, "absolute": ABSOLUTE, "logistic": LOGISTIC}
@@ -48,19 +51,25 @@ def slope(loss, route, target):
 
 
 @leaf
-def teach(router, node, batch, i, route, target, weight, step, scale, loss):
-    """One step of a node's router towards its target; return the route afterwards [OT Alg. 1 l.12].
+def router_pace(update, rate, scale, sq_norm):
+    """The step of one example for routers that learn alone. Cost: O(1).
 
-    Mutates: router. Cost: O(non-zeros).
+    Normalised AdaGrad is slowed by the number of features of full size once more than elsewhere: on dense rows, where
+    all of them move one score together, the routers overshot (docs/log/lom_tree.md).
     """
+    step = pace(update, rate, scale, sq_norm)
+    if update == NORMALIZED_ADAGRAD:
+        slower = math.sqrt(scale.normalized[0] / scale.n_rows[0] + 1.0)
+        return Pace(update, step.step / slower, step.size, step.bias_step / slower)
+    return step
+
+
+@leaf
+def teach(router, node, batch, i, route, target, weight, step, scale, loss):
+    """One step of a node's router towards its target [OT Alg. 1 l.12]. Mutates: router. Cost: O(non-zeros)."""
     gradient = slope(loss, route, target)
-    if gradient == 0.0:
-        return route
-    banks.learn(router, node, batch, i, gradient * weight, step, scale)
-    # Only a route that may have come over to its target is scored again.
-    if loss != ABSOLUTE and (route > 0.0) == (target > 0.0):
-        return route
-    return banks.score(router, node, batch, i)
+    if gradient != 0.0:
+        banks.learn(router, node, batch, i, gradient * weight, step, scale)
 
 
 @leaf

@@ -98,7 +98,7 @@ def _make_room(config: Config, state: State) -> None:
 def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Answers:
     """The k best labels of all rows."""
     n = rows_of(batch)
-    answers = Answers(np.empty((n, k), np.int32), np.empty((n, k)), np.empty((n, 4), np.int64))
+    answers = Answers(np.zeros((n, k), np.int32), np.full((n, k), -np.inf), np.empty((n, 4), np.int64))
     groups = [state[name] for name in ("tree", "router", "candidates")]
     kernel.predict_batch(*groups, batch, n_classes, *answers)
     return answers
@@ -121,8 +121,8 @@ def paths(config: Config, state: State, batch: Batch) -> list[np.ndarray]:
 
 
 def memory(config: Config, n_features: int, n_classes: int) -> int:
-    """Bytes of a trained model, from sizes alone."""
-    n_nodes = max(_FIRST_NODES, _power(min(64, 2 * config.nodes_per_class) * n_classes))
+    """Bytes of a trained model, from sizes alone: as if it had all the nodes that it may have."""
+    n_nodes = max(_FIRST_NODES, _power(2 * config.nodes_per_class * n_classes))
     n_entries = 2 * _power(4 * n_nodes)  # seen on data: a few labels a node
     total = bank_bytes(n_nodes, n_features, config.table_bits, config.learner.adaptive)
     return total + n_nodes * (16 + 32 + 12 + 12 * SLOTS) + 32 * n_entries + 4 * n_features

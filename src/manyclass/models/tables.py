@@ -12,6 +12,11 @@ from .state import make
 
 def move_table(table: Any, size: int, alive: np.ndarray | None = None) -> Any:
     """The same table in a new one of `size` entries; with `alive`, without the keys of other nodes."""
+    return move_entries(table, size, alive)[0]
+
+
+def move_entries(table: Any, size: int, alive: np.ndarray | None = None) -> tuple[Any, np.ndarray]:
+    """The table moved, and where each entry has gone: -1 is nowhere, also at the end, so that place[-1] is -1."""
     kept = np.flatnonzero(table.key != EMPTY)
     if alive is not None:
         kept = kept[np.isin(table.key[kept] >> 32, alive)]
@@ -20,7 +25,9 @@ def move_table(table: Any, size: int, alive: np.ndarray | None = None) -> Any:
     for name, field in fields_of(type(table)).items():
         if field.dims == ("entry",) and name != "key":
             getattr(moved, name)[entries] = getattr(table, name)[kept]
-    return moved
+    place = np.full(len(table.key) + 1, -1, np.int64)
+    place[kept] = entries
+    return moved, place
 
 
 def check_table(table: Any, n_nodes: int, n_labels: int) -> None:
