@@ -13,6 +13,7 @@ from manyclass import (
     AdaGrad,
     LabelTreeClassifier,
     LomTreeClassifier,
+    MlomTreeClassifier,
     ModelFormatError,
     OneAgainstAllClassifier,
     RecallTreeClassifier,
@@ -24,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "reproduce" / "files"))
 import mutated_models
 
 FIXTURES = Path(__file__).parent / "models"
-ALL = [RecallTreeClassifier, LabelTreeClassifier, LomTreeClassifier, OneAgainstAllClassifier]
+ALL = [RecallTreeClassifier, LabelTreeClassifier, LomTreeClassifier, MlomTreeClassifier, OneAgainstAllClassifier]
 
 
 def rows(n=80, n_classes=12, seed=0):
@@ -243,6 +244,12 @@ def broken(path, change):
         (LomTreeClassifier, lambda a, m: a["tree.identity"].fill(1), "identity"),
         (LomTreeClassifier, lambda a, m: a["table.key"].fill(7), "n_entries"),
         (LomTreeClassifier, lambda a, m: m["config"].__setitem__("descent", "up"), "descent"),
+        (MlomTreeClassifier, lambda a, m: a["table.left"].fill(10**6), "table.left"),
+        (MlomTreeClassifier, lambda a, m: a["table.size"].fill(1), "fewer than two|table.size"),
+        (MlomTreeClassifier, lambda a, m: a["table.mean"].__imul__(-1), "in order"),
+        (MlomTreeClassifier, lambda a, m: a["table.active"].fill(0), "table.active"),
+        (MlomTreeClassifier, lambda a, m: a["nodes.members"].fill(-1), "fewer than two"),
+        (MlomTreeClassifier, lambda a, m: a["nodes.first_free"].fill(0), "free"),
         (OneAgainstAllClassifier, lambda a, m: a["columns.mask"].__setitem__(0, 3), "lines"),
         (OneAgainstAllClassifier, lambda a, m: a["seen.n_labels"].__setitem__(0, 10**6), "n_labels"),
         (OneAgainstAllClassifier, lambda a, m: m.__setitem__("algorithm", "magic"), "unknown algorithm"),

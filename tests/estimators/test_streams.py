@@ -8,7 +8,14 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manyclass import SGD, LabelTreeClassifier, LomTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier
+from manyclass import (
+    SGD,
+    LabelTreeClassifier,
+    LomTreeClassifier,
+    MlomTreeClassifier,
+    OneAgainstAllClassifier,
+    RecallTreeClassifier,
+)
 from manyclass.models.state import flatten
 
 TREES = {
@@ -26,6 +33,7 @@ LOM_TREES = {
     "swapping": {"nodes_per_class": 1, "swap_resistance": 0.1, "split_mass": 1},
     "hashed": {"table_bits": 9, "learner": SGD(rate=0.5), "loss": "logistic"},
 }
+MLOM_TREES = {"default": {}, "mean": {"centre": "mean", "learner": "sgd"}, "hashed": {"table_bits": 9, "max_depth": 4}}
 LABEL_TREES = {"default": {}, "deep": {"arity": 4, "beam": 2, "loss": "logistic"}, "wide": {"arity": 20}}
 
 
@@ -37,6 +45,7 @@ EPOCHS = [
     *cases(RecallTreeClassifier, "tree", TREES),
     *cases(OneAgainstAllClassifier, "one-against-all", FLAT),
     *cases(LomTreeClassifier, "lom-tree", LOM_TREES),
+    *cases(MlomTreeClassifier, "mlom-tree", MLOM_TREES),
 ]
 each_in_epochs = pytest.mark.parametrize(("kind", "options"), EPOCHS)
 each = pytest.mark.parametrize(("kind", "options"), EPOCHS + cases(LabelTreeClassifier, "label-tree", LABEL_TREES))

@@ -3,8 +3,8 @@
 Written from Algorithm 1 of "Extreme Multi Class Classification" (2013) and from "Logarithmic Time Online Multiclass
 Prediction" (2015), with the same departures as the package:
 
-- true running means, of margins cut to -1..1 and taken before the router's step; the target by the means before the row;
-- hinge or logistic loss beside the absolute one; the sign of the router before its step, or the target, decides the way;
+- true running means of margins cut to -1..1, taken before the router's step; the target by the means before the row;
+- hinge or logistic loss beside the absolute one; the router's sign before its step, or the target, decides the way;
 - a leaf splits when the mass beside its heaviest label is more than split_mass, and its children begin with nothing;
 - no swap where the lightest leaf has no grandparent; a recycled node keeps its router, as in VW;
 - an empty leaf answers as the first node above it that was counted as a leaf.

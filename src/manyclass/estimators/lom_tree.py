@@ -31,8 +31,8 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
     nodes_per_class : float, default=32
         At most so many inner nodes for each class seen so far, 0 to 1,000,000.
     split_mass : float, default=10.0
-        A leaf splits when the mass beside its heaviest label is more than this, 0 to 1,000,000. The paper's is 0: at the
-        second label.
+        A leaf splits when the mass beside its heaviest label is more than this, 0 to 1,000,000. The papers' is 0: at
+        the second label.
     max_depth : int, optional
         Deepest level of the tree, 0 to 60. Default: 60.
     descent : {"sign", "target"}, default="sign"

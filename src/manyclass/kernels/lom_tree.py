@@ -43,7 +43,7 @@ def is_leaf(tree, node):
 def route_target(nodes, table, node, at):
     """1 where the label's mean margin lies above the node's, else -1 [OT Alg. 1 l.8-11]. Cost: O(1).
 
-    DIFFERS [OT Alg. 1 l.6-8]: the means of the rows before, as in LOM; a label's own first margin would decide its side.
+    DIFFERS [OT Alg. 1 l.6-8]: the means of the rows before, as in LOM; else a label's own margin would choose its side.
     """
     own = mean(table.margin[at], table.taught[at])
     return 1.0 if own > mean(nodes.margin[node], nodes.taught[node]) else -1.0

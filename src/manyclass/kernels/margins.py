@@ -1,7 +1,7 @@
 """Means of margins, by which the online trees choose a side for each label, and the routers' step towards it.
 
-A margin is a router's score of a row, cut to -1..1. `nodes` keeps sums over all labels of a node, `table` over one label
-of a node; both are divided by the mass that was summed.
+A margin is a router's score of a row, cut to -1..1. `nodes` keeps sums over all labels of a node, `table` over one
+label of a node; both are divided by the mass that was summed.
 """
 
 import math

@@ -48,7 +48,7 @@ def n_active(nodes, table, node):
 
 @leaf
 def enter(nodes, table, node, at):
-    """Let a class take part in a node, anew or as it was when suspended. Mutates: nodes, table. Cost: O(log classes)."""
+    """Let a class take part in a node, anew or as it was when suspended. Mutates: both. Cost: O(log classes)."""
     table.active[at] = 1
     nodes.members[node] = insert(table, np.int64(nodes.members[node]), at)
     nodes.mean_sum[node] += table.mean[at]
