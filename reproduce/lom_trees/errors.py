@@ -71,12 +71,12 @@ def main() -> None:
                 )
                 print(name, split, setting, rows[-1]["our error %"], flush=True)
     notes = [
-        "Paper: the LOM tree's error for LOM and MLOM (the MLOM paper prints a plot without numbers and claims the same "
-        "level); one-against-all's beside ours. Defaults learn 20 epochs, one-against-all 10.",
-        f"Isolet: mean of {args.seeds} seeds; ALOI: one. Work: routers and class predictors scored for an answer. Balance: classes of the "
-        "nodes at levels 0, 1 and 2 (those of a LOM tree are all that ever came by).",
-        "Times: one thread of a busy machine with two cores; the first of a kind includes compiling. They compare within "
-        "this table only.",
+        "Paper: the LOM tree's error for LOM and MLOM (the MLOM paper prints a plot without numbers and claims the "
+        "same level); one-against-all's beside ours. Defaults learn 20 epochs, one-against-all 10.",
+        f"Isolet: mean of {args.seeds} seeds; ALOI: one. Work: routers and class predictors scored for an answer. "
+        "Balance: classes of the nodes at levels 0, 1 and 2 (those of a LOM tree are all that ever came by).",
+        "Times: one thread of a busy machine with two cores; the first of a kind includes compiling. They compare "
+        "within this table only.",
     ]
     publish("errors", "LOM and MLOM tree: test error", rows, notes, args.quick)
 

@@ -36,8 +36,8 @@ def main() -> None:
         for name, times in spent.items()
     ]
     notes = [
-        "One pass over ALOI in pieces of 1,000 rows, checks and conversion of the inputs included. Measured on a busy machine "
-        "with two cores: the shape says something, single peaks do not."
+        "One pass over ALOI in pieces of 1,000 rows, checks and conversion of the inputs included. Measured on a busy "
+        "machine with two cores: the shape says something, single peaks do not."
     ]
     path = publish("time_per_sample", "Time spent on a sample", rows, notes, args.quick)
     figure, axes = new_plot("rows learned (thousands)", "µs a row", "Time spent on a sample, ALOI")

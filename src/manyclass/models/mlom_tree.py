@@ -182,7 +182,8 @@ def _free_nodes(nodes: MlomNodes, n: int) -> np.ndarray:
     need_range("nodes.next_free", nodes.next_free, -1, n)
     need_range("nodes.first_free", nodes.first_free, -1, n)
     need_range("nodes.n_free", nodes.n_free, 0, n)
-    found, at = [], int(nodes.first_free[0])
+    found: list[int] = []
+    at = int(nodes.first_free[0])
     while at >= 0 and len(found) <= int(nodes.n_free[0]):
         found.append(at)
         at = int(nodes.next_free[at])
@@ -204,13 +205,14 @@ def _check_members(tree: GrownTree, nodes: MlomNodes, table: MlomTable) -> None:
     need(len(np.unique(met)) == len(met), "an entry is in two places.")
     alive = np.isin(table.key >> 32, tree.identity[inside]) & (table.key != EMPTY)
     need(np.array_equal(np.sort(met), np.flatnonzero(alive & (table.active != 0))), "table.active is not the members.")
-    sorted_by = [np.lexsort(keys) for keys in ((place, owner), (table.key[met], table.mean[met], owner))]
-    need(np.array_equal(*sorted_by), "the members are not in order.")
+    by_place, by_mean = np.lexsort((place, owner)), np.lexsort((table.key[met], table.mean[met], owner))
+    need(np.array_equal(by_place, by_mean), "the members are not in order.")
 
 
 def _walk_members(table: MlomTable, level: np.ndarray, owner: np.ndarray) -> tuple[np.ndarray, ...]:
     """All members of some sets, level by level: entry, owner, place in the set."""
-    start, found = np.zeros(len(level), np.int64), []
+    start = np.zeros(len(level), np.int64)
+    found: list[tuple[np.ndarray, ...]] = []
     while len(level):
         need(len(found) < 400, "a set of members is too deep.")  # some 5 log2 of its size by chance; the kernels recur
         need((table.key[level] >> 32 == owner).all(), "a member belongs to another node.")
