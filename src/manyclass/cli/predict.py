@@ -14,9 +14,7 @@ from .files import Trained, open_model, open_source
 _ROWS = 4096
 
 
-def run(
-    model: str, data: str, reading: dict, top_k: int, form: str, probabilities: bool, threads: int
-) -> None:
+def run(model: str, data: str, reading: dict, top_k: int, form: str, probabilities: bool, threads: int) -> None:
     """Answer all rows."""
     if form not in FORMS:
         raise CommandError(f"--format must be one of {', '.join(FORMS)}, got {form!r}.")

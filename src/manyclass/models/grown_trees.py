@@ -40,40 +40,39 @@ def climb(tree: GrownTree, leaves: np.ndarray) -> list[np.ndarray]:
     return [np.sort(row[row >= 0]) for row in joined]
 
 
-def labels_of_nodes(tree: GrownTree, table: Any, kept: np.ndarray | None = None) -> dict[int, np.ndarray]:
-    """The labels of each node that is in the tree, heaviest first; with `kept`, of those entries only."""
-    full = np.flatnonzero((table.key != EMPTY) & (True if kept is None else kept))
-    depth = depths(tree)
-    node_of = np.full(int(tree.n_identities[0]), -1, np.int64)
-    inside = np.flatnonzero(depth >= 0)
-    node_of[tree.identity[inside]] = inside
-    nodes = node_of[table.key[full] >> 32]
-    full, nodes = full[nodes >= 0], nodes[nodes >= 0]
-    labels = table.key[full] & 0xFFFFFFFF
-    order = np.lexsort((labels, -table.mass[full], nodes))
-    cuts = np.flatnonzero(np.diff(nodes[order])) + 1
-    groups = np.split(labels[order], cuts)
-    owners = nodes[order][np.concatenate([[0], cuts])] if len(order) else []
-    return {int(node): group for node, group in zip(owners, groups, strict=False)}
+def _owners(tree: GrownTree, table: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The entries of nodes that are in the tree, and which node each belongs to."""
+    inside = np.flatnonzero(depths(tree) >= 0)
+    inside = inside[np.argsort(tree.identity[inside])]
+    identities = tree.identity[inside]
+    full = np.flatnonzero(table.key != EMPTY)
+    identity = table.key[full] >> 32
+    at = np.minimum(np.searchsorted(identities, identity), len(identities) - 1)
+    alive = identities[at] == identity
+    return full[alive], inside[at[alive]]
 
 
 def tabulate(tree: GrownTree, table: Any, max_depth: int | None, kept: np.ndarray | None = None) -> list[dict]:
-    """The nodes down to a depth, parents before children, with their labels."""
-    labels = labels_of_nodes(tree, table, kept)
-    mass = np.zeros(int(tree.n_identities[0]))
-    full = table.key != EMPTY
-    np.add.at(mass, table.key[full] >> 32, table.mass[full])
+    """The nodes down to a depth, parents before children, with their labels; with `kept`, of those entries only."""
+    entries, nodes = _owners(tree, table)
+    mass = np.bincount(nodes, table.mass[entries], minlength=int(tree.n_nodes[0]))
+    if kept is not None:
+        entries, nodes = entries[kept[entries]], nodes[kept[entries]]
+    found = table.key[entries] & 0xFFFFFFFF
+    order = np.lexsort((found, -table.mass[entries], nodes))
+    ends = np.cumsum(np.bincount(nodes, minlength=int(tree.n_nodes[0])))
+    labels = np.split(found[order], ends[:-1])
     return [
         {
             "node": int(node),
             "parent": int(tree.parent[node]),
             "depth": depth,
-            "mass": float(mass[tree.identity[node]]),
-            "labels": labels.get(int(node), np.empty(0, np.int64)),
+            "mass": float(mass[node]),
+            "labels": labels[node],
         }
-        for depth, nodes in enumerate(levels(tree))
+        for depth, nodes_there in enumerate(levels(tree))
         if max_depth is None or depth <= max_depth
-        for node in nodes
+        for node in nodes_there
     ]
 
 
