@@ -16,7 +16,15 @@ from pathlib import Path
 
 import numpy as np
 
-from manyclass import LabelTreeClassifier, ModelFormatError, OneAgainstAllClassifier, RecallTreeClassifier, load_model
+from manyclass import (
+    LabelTreeClassifier,
+    LomTreeClassifier,
+    MlomTreeClassifier,
+    ModelFormatError,
+    OneAgainstAllClassifier,
+    RecallTreeClassifier,
+    load_model,
+)
 from manyclass.io import model_file
 
 EXTREMES = [-(2**62), -(2**31), -65536, -2, -1, 0, 1, 2, 3, 15, 16, 17, 255, 2**31 - 1, 2**40, 2**62]
@@ -38,6 +46,8 @@ def small_models(seed: int = 0) -> dict[str, object]:
         "recall tree": RecallTreeClassifier(n_epochs=1, random_state=0).fit(X, names[y]),
         "path features": RecallTreeClassifier(path_features="crossed", n_epochs=1, random_state=0).fit(X, y),
         "start": RecallTreeClassifier(start=5.0, n_epochs=1, random_state=0).fit(X, y),
+        "lom tree": LomTreeClassifier(nodes_per_class=2, split_mass=0, n_epochs=2, random_state=0).fit(X, names[y]),
+        "mlom tree": MlomTreeClassifier(n_epochs=2, random_state=0).fit(X, names[y]),
         "label tree": LabelTreeClassifier(arity=4, n_epochs=1, random_state=0).fit(X, y),
         "label tree, several": LabelTreeClassifier(arity=4, n_epochs=1, random_state=0).fit(X, several),
         "label tree, online": LabelTreeClassifier(arity=4, random_state=0).partial_fit(X, y),

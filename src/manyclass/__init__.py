@@ -3,7 +3,14 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .estimators import LabelTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier, load_model
+    from .estimators import (
+        LabelTreeClassifier,
+        LomTreeClassifier,
+        MlomTreeClassifier,
+        OneAgainstAllClassifier,
+        RecallTreeClassifier,
+        load_model,
+    )
     from .io import DataError
     from .io.model_file import ModelFormatError
     from .models.learners import SGD, AdaGrad, NormalizedAdaGrad
@@ -15,6 +22,8 @@ __all__ = [
     "AdaGrad",
     "DataError",
     "LabelTreeClassifier",
+    "LomTreeClassifier",
+    "MlomTreeClassifier",
     "ModelFormatError",
     "NormalizedAdaGrad",
     "OneAgainstAllClassifier",
@@ -31,6 +40,8 @@ _HOMES = {
     "AdaGrad": ".models.learners",
     "NormalizedAdaGrad": ".models.learners",
     "LabelTreeClassifier": ".estimators",
+    "LomTreeClassifier": ".estimators",
+    "MlomTreeClassifier": ".estimators",
     "OneAgainstAllClassifier": ".estimators",
     "RecallTreeClassifier": ".estimators",
 }

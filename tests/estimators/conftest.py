@@ -5,10 +5,21 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_digits, make_blobs
 
-from manyclass import LabelTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier
+from manyclass import (
+    LabelTreeClassifier,
+    LomTreeClassifier,
+    MlomTreeClassifier,
+    OneAgainstAllClassifier,
+    RecallTreeClassifier,
+)
 
 # Those that learn all rows in every epoch, with a learner of choice.
-EPOCH_KINDS = {"tree": RecallTreeClassifier, "one-against-all": OneAgainstAllClassifier}
+EPOCH_KINDS = {
+    "tree": RecallTreeClassifier,
+    "one-against-all": OneAgainstAllClassifier,
+    "lom-tree": LomTreeClassifier,
+    "mlom-tree": MlomTreeClassifier,
+}
 KINDS = EPOCH_KINDS | {"label-tree": LabelTreeClassifier}
 
 

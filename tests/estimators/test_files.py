@@ -12,6 +12,8 @@ from manyclass import (
     SGD,
     AdaGrad,
     LabelTreeClassifier,
+    LomTreeClassifier,
+    MlomTreeClassifier,
     ModelFormatError,
     OneAgainstAllClassifier,
     RecallTreeClassifier,
@@ -23,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "reproduce" / "files"))
 import mutated_models
 
 FIXTURES = Path(__file__).parent / "models"
-ALL = [RecallTreeClassifier, LabelTreeClassifier, OneAgainstAllClassifier]
+ALL = [RecallTreeClassifier, LabelTreeClassifier, LomTreeClassifier, MlomTreeClassifier, OneAgainstAllClassifier]
 
 
 def rows(n=80, n_classes=12, seed=0):
@@ -280,6 +282,19 @@ def broken(path, change):
         (LabelTreeClassifier, lambda a, m: a["blocks.record"].fill(10**9), "blocks.record"),
         (LabelTreeClassifier, lambda a, m: a["blocks.mask"].__setitem__(0, 5), "power of two"),
         (LabelTreeClassifier, lambda a, m: a["blocks.free"].fill(3), "astray|lies where"),
+        (LomTreeClassifier, lambda a, m: a["tree.children"].__setitem__((0, 0), 10**6), "tree.children"),
+        (LomTreeClassifier, lambda a, m: a["tree.children"].__setitem__((1, 0), 1), "tree is deeper|parent"),
+        (LomTreeClassifier, lambda a, m: a["tree.children"].__setitem__((2, 0), 0), "root"),
+        (LomTreeClassifier, lambda a, m: a["tree.parent"].__setitem__(1, 2), "parent"),
+        (LomTreeClassifier, lambda a, m: a["tree.identity"].fill(1), "identity"),
+        (LomTreeClassifier, lambda a, m: a["table.key"].fill(7), "n_entries"),
+        (LomTreeClassifier, lambda a, m: m["config"].__setitem__("descent", "up"), "descent"),
+        (MlomTreeClassifier, lambda a, m: a["table.left"].fill(10**6), "table.left"),
+        (MlomTreeClassifier, lambda a, m: a["table.size"].fill(1), "fewer than two|table.size"),
+        (MlomTreeClassifier, lambda a, m: a["table.mean"].__imul__(-1), "in order"),
+        (MlomTreeClassifier, lambda a, m: a["table.active"].fill(0), "table.active"),
+        (MlomTreeClassifier, lambda a, m: a["nodes.members"].fill(-1), "fewer than two"),
+        (MlomTreeClassifier, lambda a, m: a["nodes.first_free"].fill(0), "free"),
         (OneAgainstAllClassifier, lambda a, m: a["columns.mask"].__setitem__(0, 3), "lines"),
         (OneAgainstAllClassifier, lambda a, m: a["seen.n_labels"].__setitem__(0, 10**6), "n_labels"),
         (OneAgainstAllClassifier, lambda a, m: m.__setitem__("algorithm", "magic"), "unknown algorithm"),

@@ -7,7 +7,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from manyclass import SGD, LabelTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier
+from manyclass import (
+    SGD,
+    LabelTreeClassifier,
+    LomTreeClassifier,
+    MlomTreeClassifier,
+    OneAgainstAllClassifier,
+    RecallTreeClassifier,
+)
 
 # Learning rows one by one, a row of weight 2 is not the same as the row twice: true of every online learner.
 ONLINE = "an online learner: a row of weight 2 is one longer step, not two"
@@ -29,6 +36,9 @@ def expected_failures(estimator):
         OneAgainstAllClassifier(rank=8, learner=SGD(rate=0.3)),
         LabelTreeClassifier(),
         LabelTreeClassifier(arity=4, beam=2, loss="logistic"),
+        LomTreeClassifier(),
+        MlomTreeClassifier(),
+        LomTreeClassifier(swap=False, loss="absolute", split_mass=0, descent="target"),
     ],
     expected_failed_checks=expected_failures,
 )

@@ -8,7 +8,14 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manyclass import SGD, LabelTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier
+from manyclass import (
+    SGD,
+    LabelTreeClassifier,
+    LomTreeClassifier,
+    MlomTreeClassifier,
+    OneAgainstAllClassifier,
+    RecallTreeClassifier,
+)
 from manyclass.models.state import flatten
 
 TREES = {
@@ -22,6 +29,13 @@ TREES = {
     "hashed start": {"start": 5.0, "table_bits": 9},
 }
 FLAT = {"default": {}, "hashed": {"table_bits": 10}, "negatives": {"n_negatives": 3}, "rank": {"rank": 4}}
+LOM_TREES = {
+    "default": {},
+    "paper": {"loss": "absolute", "split_mass": 0, "swap": False, "descent": "target"},
+    "swapping": {"nodes_per_class": 1, "swap_resistance": 0.1, "split_mass": 1},
+    "hashed": {"table_bits": 9, "learner": SGD(rate=0.5), "loss": "logistic"},
+}
+MLOM_TREES = {"default": {}, "mean": {"centre": "mean", "learner": "sgd"}, "hashed": {"table_bits": 9, "max_depth": 4}}
 LABEL_TREES = {"default": {}, "deep": {"arity": 4, "beam": 2, "loss": "logistic"}, "wide": {"arity": 20}}
 
 
@@ -29,7 +43,12 @@ def cases(kind, name, all_options):
     return [pytest.param(kind, options, id=f"{name}-{n}") for n, options in all_options.items()]
 
 
-EPOCHS = cases(RecallTreeClassifier, "tree", TREES) + cases(OneAgainstAllClassifier, "one-against-all", FLAT)
+EPOCHS = [
+    *cases(RecallTreeClassifier, "tree", TREES),
+    *cases(OneAgainstAllClassifier, "one-against-all", FLAT),
+    *cases(LomTreeClassifier, "lom-tree", LOM_TREES),
+    *cases(MlomTreeClassifier, "mlom-tree", MLOM_TREES),
+]
 each_in_epochs = pytest.mark.parametrize(("kind", "options"), EPOCHS)
 each = pytest.mark.parametrize(("kind", "options"), EPOCHS + cases(LabelTreeClassifier, "label-tree", LABEL_TREES))
 

@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyclass.kernels.labels import EMPTY, add_mass, find, mass_of, place, refill, rehash
+from manyclass.kernels.labels import EMPTY, add_mass, find, mass_of, place, refill
 from manyclass.kernels.sets import LabelSet, add_label
 from manyclass.kernels.topk import best_columns, offer
 from manyclass.models.groups import Candidates, LabelTable
 from manyclass.models.state import make, resize
+from manyclass.models.tables import move_table
 
 pairs = st.tuples(st.integers(0, 2**31 - 2) | st.integers(0, 5), st.integers(0, 2**31 - 2) | st.integers(0, 5))
 
@@ -33,12 +34,11 @@ def test_label_table_equals_a_dict(events, stranger):
 
 
 @given(st.lists(st.tuples(pairs, st.floats(0.1, 9.0)), max_size=100))
-def test_rehash_keeps_everything(events):
+def test_a_moved_table_keeps_everything(events):
     table, expected = table_of(events)
     for number, (node, label) in enumerate(expected):
         table.path_row[find(table, node, label)] = number
-    larger = make(LabelTable, entry=512)
-    rehash(table, larger)
+    larger = move_table(table, 512)
     assert larger.n_entries[0] == len(expected) == np.sum(larger.key != EMPTY)
     for number, (node, label) in enumerate(expected):
         at = find(larger, node, label)

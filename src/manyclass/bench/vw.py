@@ -134,9 +134,7 @@ def run_recall_tree(
     return _run_learner("--recall_tree", tree, train_path, test_path, y_test, n_classes, workdir, **options)
 
 
-def run_oaa(
-    train_path: Path, test_path: Path, y_test: Any, n_classes: int, workdir: Path, **options: Any
-) -> VwResult:
+def run_oaa(train_path: Path, test_path: Path, y_test: Any, n_classes: int, workdir: Path, **options: Any) -> VwResult:
     """Train and test one-against-all: as `run_recall_tree`, but without `bern_hyper` and with squared loss.
 
     Squared loss skips the classes that are right already: several times faster than logistic loss.

@@ -71,15 +71,18 @@ def train(
     algorithm: Annotated[
         str | None,
         typer.Option(
-            help="recall-tree, label-tree or one-against-all. Default: recall-tree; label-tree where there are text "
+            help="recall-tree, label-tree, lom-tree, mlom-tree or one-against-all. Default: recall-tree; label-tree "
+            "where there are text "
             "columns or several labels a row."
         ),
     ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
-            "--option", "-o", help="NAME=VALUE: an option of the algorithm, as in Python (beam=16, learner=sgd, "
-            "learner.rate=0.5); may be given several times. `manyclass inspect MODEL` shows all."
+            "--option",
+            "-o",
+            help="NAME=VALUE: an option of the algorithm, as in Python (beam=16, learner=sgd, "
+            "learner.rate=0.5); may be given several times. `manyclass inspect MODEL` shows all.",
         ),
     ] = None,
     test: Annotated[str | None, typer.Option(help="A data file to evaluate the finished model on.")] = None,
@@ -158,9 +161,7 @@ def predict(
             "in the order of labels (for text labels, their number in the model)."
         ),
     ] = "tsv",
-    probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Probabilities instead of scores.")
-    ] = False,
+    probabilities: Annotated[bool, typer.Option("--probabilities", help="Probabilities instead of scores.")] = False,
     threads: Threads = 1,
 ) -> None:
     """Answer the rows of a data file, one line each on standard output. Labels in the file are not needed."""

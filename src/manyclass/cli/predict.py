@@ -17,9 +17,7 @@ from .progress import said_if_slow
 _ROWS = 4096
 
 
-def run(
-    model: str, data: str, reading: dict, top_k: int, form: str, probabilities: bool, threads: int
-) -> None:
+def run(model: str, data: str, reading: dict, top_k: int, form: str, probabilities: bool, threads: int) -> None:
     """Answer all rows."""
     if form not in FORMS:
         raise CommandError(f"--format must be one of {', '.join(FORMS)}, got {form!r}.")

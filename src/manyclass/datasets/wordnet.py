@@ -67,6 +67,4 @@ def load_wordnet() -> Dataset:
     arrays = read_packed(files("manyclass.datasets") / f"{SHIPPED}.npz.xz")
     X_train, y_train = unpack_split(arrays, "train")
     X_test, y_test = unpack_split(arrays, "test")
-    return Dataset(
-        X_train, y_train, X_test, y_test, unpack_names(arrays, "labels"), unpack_names(arrays, "features")
-    )
+    return Dataset(X_train, y_train, X_test, y_test, unpack_names(arrays, "labels"), unpack_names(arrays, "features"))

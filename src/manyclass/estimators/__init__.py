@@ -5,14 +5,31 @@ from typing import Any
 
 from .files import load
 from .label_tree import LabelTreeClassifier
+from .lom_tree import LomTreeClassifier
+from .mlom_tree import MlomTreeClassifier
 from .one_against_all import OneAgainstAllClassifier
 from .recall_tree import RecallTreeClassifier
 
-__all__ = ["ESTIMATORS", "LabelTreeClassifier", "OneAgainstAllClassifier", "RecallTreeClassifier", "load_model"]
+__all__ = [
+    "ESTIMATORS",
+    "LabelTreeClassifier",
+    "LomTreeClassifier",
+    "MlomTreeClassifier",
+    "OneAgainstAllClassifier",
+    "RecallTreeClassifier",
+    "load_model",
+]
 
 # By the name that files and the command line use.
 ESTIMATORS: dict[str, Any] = {
-    kind._spec.name: kind for kind in (RecallTreeClassifier, LabelTreeClassifier, OneAgainstAllClassifier)
+    kind._spec.name: kind
+    for kind in (
+        RecallTreeClassifier,
+        LabelTreeClassifier,
+        LomTreeClassifier,
+        MlomTreeClassifier,
+        OneAgainstAllClassifier,
+    )
 }
 
 

@@ -206,6 +206,4 @@ class RecallTreeClassifier(ManyClassifier):
             `labels`, its candidates with the most frequent first.
         """
         check_is_fitted(self, "_state")
-        return [
-            {**row, "labels": self.classes_[row["labels"]]} for row in model.tree_table(self._state, max_depth)
-        ]
+        return [{**row, "labels": self.classes_[row["labels"]]} for row in model.tree_table(self._state, max_depth)]

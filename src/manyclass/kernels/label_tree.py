@@ -1,10 +1,10 @@
 """Label tree: wide nodes, several paths, one-against-some scorers in the leaves. Rules, and learning row by row.
 
-    follow the best `beam` paths, score the labels of their leaves    label_paths
-    answer many rows                                                  label_answers
-    learn one row (online)                                            learn_row
-    place new labels, split full nodes                                label_tree_growth
-    learn all rows, node by node (batch)                              label_tree_fit
+follow the best `beam` paths, score the labels of their leaves    label_paths
+answer many rows                                                  label_answers
+learn one row (online)                                            learn_row
+place new labels, split full nodes                                label_tree_growth
+learn all rows, node by node (batch)                              label_tree_fit
 """
 
 import math

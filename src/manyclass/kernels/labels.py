@@ -36,27 +36,28 @@ def mass_of(table, node, label):
 
 
 @leaf
-def add_mass(table, node, label, weight):
-    """Raise the mass of label at node; return its entry. Mutates: table. Cost: O(1) expected."""
+def entry_of(table, node, label):
+    """Entry of (node, label), made where there is none yet. Mutates: table. Cost: O(1) expected."""
     at = find(table, node, label)
     if table.key[at] == EMPTY:
         table.key[at] = key_of(node, label)
         table.n_entries[0] += 1
+    return at
+
+
+@leaf
+def add_mass(table, node, label, weight):
+    """Raise the mass of label at node; return its entry. Mutates: table. Cost: O(1) expected."""
+    at = entry_of(table, node, label)
     table.mass[at] += weight
     return at
 
 
 @leaf
-def rehash(table, larger):
-    """Move every entry of `table` into the empty `larger`. Mutates: larger. Cost: O(entries)."""
-    for old in range(table.key.shape[0]):
-        key = table.key[old]
-        if key != EMPTY:
-            at = find(larger, np.int64(key >> 32), np.int64(key & 0xFFFFFFFF))
-            larger.key[at] = key
-            larger.mass[at] = table.mass[old]
-            larger.path_row[at] = table.path_row[old]
-    larger.n_entries[0] = table.n_entries[0]
+def enter_keys(table, keys, entries):
+    """Make an entry for each key and note which. Mutates: table, entries. Cost: O(keys)."""
+    for k in range(keys.shape[0]):
+        entries[k] = entry_of(table, np.int64(keys[k] >> 32), np.int64(keys[k] & 0xFFFFFFFF))
 
 
 @leaf

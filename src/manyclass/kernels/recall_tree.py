@@ -19,11 +19,8 @@ from .means import add_row, add_start
 from .path_features import STOP, learn_path, path_score
 from .rng import uniform
 from .sets import LabelSet
-from .trees import LEFT, RIGHT, ROOT, add_child
+from .trees import DEEPEST, LEFT, RIGHT, ROOT, add_child
 from .updates import observe_scale, pace
-
-DEEPEST = 60
-
 
 # DIFFERS [RT Alg. 1]: several paths. Those below this share of the best path's chance (8 %) are not worth following.
 MARGIN = 2.5

@@ -5,6 +5,7 @@ import numpy as np
 from .jit import leaf
 
 LEFT, RIGHT = 0, 1
+DEEPEST = 60  # level that any tree may have
 # A typed number, not a literal, here and in all loops: Numba compiles a function anew for every kind of argument.
 ROOT = np.int64(0)
 
@@ -18,3 +19,16 @@ def add_child(tree, node, side):
     tree.parent[child] = node
     tree.depth[child] = tree.depth[node] + 1
     return child
+
+
+@leaf
+def renew(tree, node, parent, side):
+    """Make a node, new or taken out of the tree before, a childless child that knows nothing [LOM SetNode].
+
+    Its new identity leaves behind all that a table holds of the old one. Mutates: tree. Cost: O(1).
+    """
+    tree.children[parent, side] = node
+    tree.children[node, LEFT] = tree.children[node, RIGHT] = -1
+    tree.parent[node] = parent
+    tree.identity[node] = tree.n_identities[0]
+    tree.n_identities[0] += 1

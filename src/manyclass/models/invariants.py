@@ -6,7 +6,7 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 
 from ..io.model_file import ModelFormatError
-from .groups import Bank, Scale, Seen, State
+from .groups import Bank, Candidates, Scale, Seen, State
 from .learners import Learner
 from .state import flatten
 
@@ -71,6 +71,15 @@ def check_bank(name: str, bank: Bank, width: int, squares: bool) -> None:
     fits = shape == bank.weight.shape or (shape == (1, 1) and not squares)
     need(fits, f"{name}.grad_sq has the shape {shape}, not that of the weights.")
     need_range(f"{name}.n_rows", bank.n_rows, 0, rows + 1)
+
+
+def check_candidates(candidates: Candidates, n_labels: int) -> None:
+    """Lists of labels that there are."""
+    slots = candidates.label.shape[1]
+    need(slots > 0, "candidates.label has no slots.")
+    need_range("candidates.size", candidates.size, 0, slots + 1)
+    used = np.arange(slots) < candidates.size[:, None]
+    need_range("candidates.label", candidates.label[used], 0, n_labels)
 
 
 def check_scale(scale: Scale, n_features: int) -> None:

@@ -81,9 +81,7 @@ def _make_room(state: State, suffix: str, label: int) -> None:
 # -- answers ---------------------------------------------------------------------------------------------------
 
 
-def _answer_one(
-    config: Config, state: State, number: int, batch: Batch, k: int, leaves_only: bool = False
-) -> Answers:
+def _answer_one(config: Config, state: State, number: int, batch: Batch, k: int, leaves_only: bool = False) -> Answers:
     """The k best labels by one tree, or the best leaves; -1 where fewer were reached."""
     n = rows_of(batch)
     answers = Answers(np.empty((n, k), np.int32), np.empty((n, k)), np.zeros((n, 4), np.int64))

@@ -13,11 +13,12 @@ from ..kernels.inputs import Batch
 from ..kernels.losses import LOSSES, probabilities_batch
 from .banks import bank_bytes, grow_bank, make_bank, slim_bank
 from .groups import Bank, Candidates, Counts, LabelTable, Means, Scale, Seen, State, Tree
-from .invariants import check_bank, check_scale, check_seen, is_power, need, need_no_pruning, need_range
+from .invariants import check_bank, check_candidates, check_scale, check_seen, need, need_no_pruning, need_range
 from .learners import Learner, slowed
 from .means import check_means, grow_means, make_means, means_bytes, no_means, slim_means
 from .spec import Answers, ModelSpec, Scored, register, rows_of
 from .state import copy, cut, make, resize
+from .tables import check_table, move_table
 
 PATH_FEATURES = {
     "off": feature_kernels.OFF,
@@ -121,8 +122,7 @@ def _make_room(config: Config, state: State, label: int, options: kernel.Options
             new[name] = resize(state[name], node=2 * len(tree.parent))
         new["router"] = grow_bank(state["router"], 2 * len(tree.parent), n_features, bits)
     if 2 * (table.n_entries[0] + DEEPEST) > len(table.key):
-        new["table"] = make(LabelTable, entry=2 * len(table.key))
-        label_kernels.rehash(table, new["table"])
+        new["table"] = move_table(table, 2 * len(table.key))
     n_labels = state["seen"].n_labels[0] + 1
     wanted = kernel.candidates_wanted(n_labels, options)
     if wanted > new["candidates"].label.shape[1]:
@@ -272,14 +272,8 @@ def check(config: Config, state: State, n_features: int, n_classes: int, slim: b
     n_known = min(n_classes, len(state["scorer"].bias))
     slots = candidates.label.shape[1]
     need(slots >= max(1, config.n_candidates or 0), f"candidates.label has {slots} slots.")
-    need_range("candidates.size", candidates.size, 0, slots + 1)
-    used = np.arange(slots) < candidates.size[:, None]
-    need_range("candidates.label", candidates.label[used], 0, n_known)
-    need(is_power(len(table.key)), f"the table has {len(table.key)} entries, not a power of two.")
-    full = table.key != label_kernels.EMPTY
-    need(table.n_entries[0] == full.sum() < len(table.key), f"table.n_entries is {table.n_entries[0]}.")
-    need_range("nodes of table.key", table.key[full] >> 32, 0, n)
-    need_range("labels of table.key", table.key[full] & 0xFFFFFFFF, 0, n_known)
+    check_candidates(candidates, n_known)
+    check_table(table, n, n_known)
     need_range("table.path_row", table.path_row, -1, int(path.n_rows[0]))
     check_scale(state["scale"], n_features)
     check_seen(state["seen"], n_classes)

@@ -74,4 +74,3 @@ def register(spec: ModelSpec) -> ModelSpec:
 def rows_of(batch: Batch) -> int:
     """Number of rows of a batch."""
     return len(batch.values) if len(batch) == 1 else len(batch[0]) - 1
-

@@ -24,9 +24,7 @@ def resize(group: Any, **sizes: int) -> Any:
     """The same group with some dimensions larger; arrays that do not grow are kept as they are."""
     out = []
     for array, field in zip(group, fields_of(type(group)).values(), strict=True):
-        shape = tuple(
-            max(have, sizes.get(dim, have)) for have, dim in zip(array.shape, field.dims, strict=True)
-        )
+        shape = tuple(max(have, sizes.get(dim, have)) for have, dim in zip(array.shape, field.dims, strict=True))
         if shape != array.shape:
             larger = _filled(shape, field.dtype, field.fill)
             larger[tuple(slice(0, have) for have in array.shape)] = array

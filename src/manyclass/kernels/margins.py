@@ -1,0 +1,78 @@
+"""Means of margins, by which the online trees choose a side for each label, and the routers' step towards it.
+
+A margin is a router's score of a row, cut to -1..1. `nodes` keeps sums over all labels of a node, `table` over one
+label of a node; both are divided by the mass that was summed.
+"""
+
+import math
+
+import numpy as np
+
+from . import banks
+from .jit import leaf
+from .losses import sigmoid
+from .trees import LEFT, RIGHT
+from .updates import NORMALIZED_ADAGRAD, Pace, pace
+
+HINGE, ABSOLUTE, LOGISTIC = 0, 1, 2
+ROUTER_LOSSES = {"hinge": HINGE, "absolute": ABSOLUTE, "logistic": LOGISTIC}
+
+
+@leaf
+def mean(total, mass):
+    """The mean, and 0 of nothing. Cost: O(1).
+
+    DIFFERS [OT Alg. 1 l.6-7]: sums, divided once; printed, the running means are divided twice and vanish.
+    """
+    return total / mass if mass > 0.0 else 0.0
+
+
+@leaf
+def note_margin(nodes, table, node, at, margin, weight):
+    """Take a margin into the means of a node and of one of its labels. Mutates: nodes, table. Cost: O(1).
+
+    DIFFERS [OT Alg. 1 l.6-7]: cut to -1..1, the range of the targets, as VW does; a few rows far out moved the means.
+    """
+    cut = min(1.0, max(-1.0, margin)) * weight
+    table.margin[at] += cut
+    table.taught[at] += weight
+    nodes.margin[node] += cut
+    nodes.taught[node] += weight
+
+
+@leaf
+def slope(loss, route, target):
+    """Derivative of the loss in the route; the target is -1 or 1. Cost: O(1)."""
+    if loss == LOGISTIC:
+        return sigmoid(route) - (1.0 if target > 0.0 else 0.0)
+    if loss == ABSOLUTE:
+        return 1.0 if route > target else (-1.0 if route < target else 0.0)
+    return -target if route * target < 1.0 else 0.0
+
+
+@leaf
+def router_pace(update, rate, scale, sq_norm):
+    """The step of one example for routers that learn alone. Cost: O(1).
+
+    Normalised AdaGrad is slowed by the number of features of full size once more than elsewhere: on dense rows, where
+    all of them move one score together, the routers overshot (docs/log/lom_tree.md).
+    """
+    step = pace(update, rate, scale, sq_norm)
+    if update == NORMALIZED_ADAGRAD:
+        slower = math.sqrt(scale.normalized[0] / scale.n_rows[0] + 1.0)
+        return Pace(update, step.step / slower, step.size, step.bias_step / slower)
+    return step
+
+
+@leaf
+def teach(router, node, batch, i, route, target, weight, step, scale, loss):
+    """One step of a node's router towards its target [OT Alg. 1 l.12]. Mutates: router. Cost: O(non-zeros)."""
+    gradient = slope(loss, route, target)
+    if gradient != 0.0:
+        banks.learn(router, node, batch, i, gradient * weight, step, scale)
+
+
+@leaf
+def side_of(route):
+    """Which child a route leads to [OT Alg. 1 l.13]. Cost: O(1)."""
+    return np.int64(RIGHT) if route > 0.0 else np.int64(LEFT)
