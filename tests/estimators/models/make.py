@@ -1,4 +1,4 @@
-"""Make the model files of the present format that are not there yet, once, when it is released: python tests/estimators/models/make.py"""
+"""Make the model files of the present format that are not there yet, when it is released: python make.py"""
 
 import json
 from pathlib import Path
