@@ -67,9 +67,8 @@ def main() -> int:
                 counts[algorithm, "same bytes" if same else "OTHER BYTES"] += 1
                 counts[algorithm, "files left behind"] += len(left)
                 model.unlink()
-            print(f"{algorithm}: {examples:,} examples a run, {whole:.1f} s undisturbed", flush=True)
-    for key, count in sorted(counts.items()):
-        print(f"{' '.join(key)}: {count}")
+            done = {key[1]: count for key, count in counts.items() if key[0] == algorithm}
+            print(f"{algorithm}: {examples:,} examples a run, {whole:.1f} s undisturbed: {done}", flush=True)
     return int(any(key[1] == "OTHER BYTES" for key in counts))
 
 

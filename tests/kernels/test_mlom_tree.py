@@ -28,7 +28,7 @@ def learn_both(X, y, weights, sparse, learner, **options):
     config = model.Config(learner=LEARNERS[learner], table_bits=20, seed=0, **options)
     state = model.init(config, X.shape[1])
     model.learn(config, state, as_batch(X, sparse), y, weights)
-    model.check(config, state, X.shape[1], 12)
+    model.check(config, state, X.shape[1], 12, False)
     tree = reference.MlomTree(X.shape[1], learner=(learner, LEARNERS[learner].rate), **options)
     for x, label, weight in zip(X.astype(float), y, weights, strict=True):
         tree.learn(x, int(label), float(weight))
@@ -81,7 +81,7 @@ def test_the_median_halves_the_classes():
     config = model.Config(**PLAIN, table_bits=20, learner=NormalizedAdaGrad(4.0), seed=0)
     state = model.init(config, 16)
     model.learn(config, state, Dense(X), y, np.ones(12_000))
-    model.check(config, state, 16, 64)
+    model.check(config, state, 16, 64, False)
     sizes = [[len(row["labels"]) for row in model.tree_table(state, 2) if row["depth"] == d] for d in range(3)]
     assert sizes == [[64], [32, 32], [16, 16, 16, 16]]
 
