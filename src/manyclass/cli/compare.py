@@ -1,6 +1,7 @@
 """`manyclass compare`: two models on the same rows."""
 
 import json
+import os
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.stats import binomtest
 
 from .errors import CommandError
 from .evaluate import shown, totals_of
-from .files import open_model, open_source, size_of
+from .files import open_model, open_source
 
 _SHOWN = ("accuracy", "precision@5", "recall", "work", "seconds", "bytes")
 
@@ -25,7 +26,7 @@ def run(first: str, second: str, data: str, reading: dict, threads: int, as_json
         trained = open_model(path)
         trained.estimator.n_jobs = threads
         totals = totals_of(trained, open_source(data, reading, trained.reading))
-        told[name] = {"model": path, **totals.means(), "seconds": totals.seconds, "bytes": size_of(path)}
+        told[name] = {"model": path, **totals.means(), "seconds": totals.seconds, "bytes": os.path.getsize(path)}
         rights.append(np.concatenate(totals.right))
     if len(rights[0]) != len(rights[1]):
         raise CommandError(f"{data}: the models read {len(rights[0])} and {len(rights[1])} rows of it.")

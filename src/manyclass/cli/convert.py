@@ -14,10 +14,9 @@ from rich.console import Console
 from ..io import Chunk, Source, known_format
 from ..io.model_file import ModelFormatError
 from .errors import CommandError
-from .files import open_model, open_source, size_of
+from .files import open_model, open_source
 from .resume import check_folder
 
-_ROWS = 4096
 _SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm.gz")
 _NOT_IN_LABELS = re.compile(r"[\s,:#]")
 
@@ -36,9 +35,9 @@ def run(source: str, target: str, reading: dict, slim: bool, prune: float) -> No
         raise CommandError("nothing to convert: a model can be made --slim.")
     if os.path.exists(target) and os.path.samefile(source, target):
         raise CommandError(f"{target}: a slim model cannot learn any more: give it another name.")
-    before = size_of(source)
+    before = os.path.getsize(source)
     trained.save(target, slim=True, prune=prune)
-    after = size_of(target)
+    after = os.path.getsize(target)
     sizes = f"{after / 1e6:,.2f} MB, before {before / 1e6:,.2f} MB"
     Console(markup=False).print(f"{target}: {sizes}", soft_wrap=True, highlight=False)
 
@@ -52,7 +51,7 @@ def _convert_data(source: Source, target: str) -> None:
     handle, part = tempfile.mkstemp(prefix=f".{Path(target).name}.", suffix=".part", dir=folder)
     try:
         with os.fdopen(handle, "wb") as raw, _packed(raw, target) as file:
-            for chunk in source.chunks(_ROWS):
+            for chunk in source.chunks():
                 file.write("".join(_lines(chunk)).encode())
         os.chmod(part, 0o644)
         os.replace(part, target)

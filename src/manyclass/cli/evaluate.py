@@ -17,7 +17,6 @@ from .files import Columns, Trained, columns_of, open_model, open_source
 from .progress import said_if_slow
 
 _KS = (1, 3, 5)
-_ROWS = 4096
 
 
 def run(model: str, data: str, reading: dict, threads: int, as_json: bool) -> None:
@@ -43,7 +42,7 @@ def evaluate(trained: Trained, source: Source) -> dict[str, float]:
 def totals_of(trained: Trained, source: Source) -> "Totals":
     """Everything over all rows of a file."""
     columns, totals = columns_of(trained), Totals()
-    for chunk in source.chunks(_ROWS):
+    for chunk in source.chunks():
         totals.add(trained, chunk, columns)
     if not totals.n_rows:
         raise CommandError(f"{source.path}: there are no rows to evaluate.")
@@ -68,9 +67,9 @@ class Totals:
             told = clf.diagnose(chunk.X, y)
         k = min(max(_KS), len(clf.classes_))
         begun = time.perf_counter()
-        top, _ = clf.predict_topk(chunk.X, k)
+        answers = clf._answers(chunk.X, k).labels
         self.seconds += time.perf_counter() - begun
-        truth, answers = (y, top) if columns is not None else _as_columns(clf, y, top)
+        truth = y if columns is not None else _as_columns(clf, y)
         n_labels = int(truth.nnz) if columns is not None else n
         self.found += told.pop("recall") * n_labels
         for at in _KS:
@@ -90,14 +89,11 @@ class Totals:
         return out
 
 
-def _as_columns(clf: Any, y: np.ndarray, top: np.ndarray) -> tuple[sp.csr_array, np.ndarray]:
+def _as_columns(clf: Any, y: np.ndarray) -> sp.csr_array:
     """One label a row as a matrix over the model's classes; labels it never met share a column past them."""
-    ids = {label: at for at, label in enumerate(clf.classes_.tolist())}
-    n = len(ids)
-    columns = np.array([ids.get(label, n) for label in y.tolist()], np.int64)
-    truth = sp.csr_array((np.ones(len(y)), columns, np.arange(len(y) + 1)), shape=(len(y), n + 1))
-    answers = np.array([ids[label] for label in top.ravel().tolist()], np.int64).reshape(top.shape)
-    return truth, answers
+    columns, n = clf._index.find(y), len(clf.classes_)
+    columns[columns < 0] = n
+    return sp.csr_array((np.ones(len(y)), columns, np.arange(len(y) + 1)), shape=(len(y), n + 1))
 
 
 def shown(name: str, value: float) -> str:

@@ -1,6 +1,5 @@
 """Models and data as the commands see them: a model remembers how its data were read."""
 
-import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -40,7 +39,7 @@ class Trained:
     def numbers(self) -> np.ndarray:
         """A number for each class: the label itself where all are numbers from 0, else its place in the model."""
         classes = self.estimator.classes_
-        if self.names is not None and self.names and all(name.isdecimal() for name in self.names):
+        if self.names and all(name.isdecimal() for name in self.names):
             return np.array([int(name) for name in self.names])
         numbers = self.names is None and classes.dtype.kind in "iu" and classes.min() >= 0
         return classes if numbers else np.arange(len(classes))
@@ -95,8 +94,9 @@ def open_source(path: str, asked: dict[str, Any], base: Reading | None = None, l
             raise CommandError(
                 f"{path}: the model was trained with {base.width} features, the options given make it {reading.width}."
             )
-        if "format" not in {_RENAMED.get(name, name) for name in asked}:
-            reading = replace(reading, format=_format_of(path, base))
+        if "input_format" not in asked:
+            by_name = None if path == "-" else known_format(path)
+            reading = replace(reading, format=by_name or base.format)
     source = Source(path, reading, labelled=labelled, skip_bad_lines=bool(asked.get("skip_bad_lines")))
     _check_fit(path, source.reading.format, asked, base)
     return source
@@ -119,10 +119,6 @@ def _check_fit(path: str, file_format: str | None, asked: dict[str, Any], base: 
             f"{path}: {file_format} does not have the features of a model trained from {known}{from_python}. If it "
             f"does, say so by --input-format {file_format}."
         )
-
-
-def _format_of(path: str, base: Reading) -> str | None:
-    return (None if path == "-" else known_format(path)) or base.format
 
 
 def first_names(reading: Reading) -> list[str] | None:
@@ -175,14 +171,21 @@ def columns_of(trained: Trained) -> Columns | None:
     return Columns(trained.names, len(trained.names))
 
 
+def stacked(chunks: list[Chunk], columns: Columns | None) -> tuple[Any, Any, np.ndarray]:
+    """All rows of some chunks: inputs, labels as an estimator wants them, weights."""
+    X = sp.vstack([chunk.X for chunk in chunks], format="csr")
+    weights = np.concatenate([np.ones(c.X.shape[0]) if c.weights is None else c.weights for c in chunks])
+    if columns is None:
+        return X, np.concatenate([chunk.labels for chunk in chunks]), weights
+    parts = [columns.matrix(chunk, learn=True) for chunk in chunks]
+    for part in parts:
+        part.resize(part.shape[0], columns.n_columns)
+    return X, sp.vstack(parts, format="csr"), weights
+
+
 def cell(label: Any) -> str:
     """A label in one cell of one line."""
     text = str(label)
     for letter, escape in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
         text = text.replace(letter, escape)
     return text
-
-
-def size_of(path: str) -> int:
-    """Bytes of a file."""
-    return os.path.getsize(path)

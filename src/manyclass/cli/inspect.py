@@ -1,6 +1,7 @@
 """`manyclass inspect`: sizes, options and the tree of a model."""
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -10,7 +11,7 @@ from rich.table import Table
 from rich.tree import Tree as Picture
 
 from .errors import CommandError
-from .files import Trained, cell, open_model, size_of
+from .files import Trained, cell, open_model
 
 _SHOWN = 6  # labels of a branch
 
@@ -45,7 +46,7 @@ def facts(trained: Trained, model: str) -> dict[str, Any]:
     return {
         "algorithm": clf._spec.name,
         "slim": clf._slim,
-        "bytes": size_of(model),
+        "bytes": os.path.getsize(model),
         "n_classes": len(clf.classes_),
         "n_features": clf.n_features_in_,
         "n_nodes": clf._spec.n_nodes(clf._state),

@@ -14,8 +14,6 @@ from .errors import CommandError
 from .files import Trained, cell, open_model, open_source
 from .progress import said_if_slow
 
-_ROWS = 4096
-
 
 def run(model: str, data: str, reading: dict, top_k: int, form: str, probabilities: bool, threads: int) -> None:
     """Answer all rows."""
@@ -27,7 +25,7 @@ def run(model: str, data: str, reading: dict, top_k: int, form: str, probabiliti
     k = min(top_k, len(trained.estimator.classes_))
     answer = _probable if probabilities else _scored
     write, console = FORMS[form], Console(stderr=True, markup=False)
-    for chunk in source.chunks(_ROWS):
+    for chunk in source.chunks():
         with said_if_slow(console):
             answers = answer(trained, chunk.X, k)
         lines = (write(trained, *row) for row in zip(*answers, strict=True))

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from rich.console import Console
 
 from ..estimators import ESTIMATORS
@@ -24,7 +23,7 @@ from ..io.model_file import remove_leftovers
 from .algorithms import DEFAULT_EPOCHS, choose_algorithm, make_estimator
 from .errors import INTERRUPTED, CommandError
 from .evaluate import evaluate, table_of
-from .files import Columns, Trained, columns_of, first_names, open_model, open_source
+from .files import Columns, Trained, columns_of, first_names, open_model, open_source, stacked
 from .progress import Show, rows_shown, said_if_slow
 from .resume import check_folder, command_to_resume, fingerprint, go_on_from, is_stream
 
@@ -239,18 +238,8 @@ def _learn_at_once(plan: Plan, trained: Trained, source: Source) -> None:
     if not chunks:
         raise CommandError(f"{plan.data}: there are no rows to learn from.")
     columns = columns_of(trained)
-    X = sp.vstack([chunk.X for chunk in chunks], format="csr")
-    weights = None
-    if any(chunk.weights is not None for chunk in chunks):
-        each = [np.ones(chunk.X.shape[0]) if chunk.weights is None else chunk.weights for chunk in chunks]
-        weights = np.concatenate(each)
-    if columns is None:
-        y: Any = np.concatenate([chunk.labels for chunk in chunks])
-    else:
-        parts = [columns.matrix(chunk, learn=True) for chunk in chunks]
-        for part in parts:
-            part.resize(part.shape[0], columns.n_columns)
-        y = sp.vstack(parts, format="csr")
+    X, y, weights = stacked(chunks, columns)
+    if columns is not None:
         trained.names = columns.names
     clf = trained.estimator
     asked = {"n_jobs": plan.threads, "shuffle": plan.shuffle, **({"n_epochs": plan.epochs} if plan.epochs else {})}

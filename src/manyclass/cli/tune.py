@@ -6,13 +6,12 @@ import time
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from rich.console import Console
 
 from ..io import Source
 from .algorithms import choose_algorithm, make_estimator
 from .errors import INTERRUPTED, CommandError
-from .files import Columns, first_names, open_source
+from .files import Columns, first_names, open_source, stacked
 
 # name: (kind, lowest, highest, on a logarithmic scale), or the choices there are
 _SPACES: dict[str, dict[str, Any]] = {
@@ -112,15 +111,8 @@ def _read(source: Source, max_rows: int) -> tuple[Any, Any, np.ndarray]:
             break
     if not chunks:
         raise CommandError(f"{source.path}: there are no rows.")
-    X = sp.vstack([chunk.X for chunk in chunks], format="csr")
-    weights = np.concatenate([np.ones(c.X.shape[0]) if c.weights is None else c.weights for c in chunks])
-    if source.reading.labels != "several":
-        return X, np.concatenate([chunk.labels for chunk in chunks]), weights
-    columns = Columns(first_names(source.reading), source.reading.n_labels or 0)
-    parts = [columns.matrix(chunk, learn=True) for chunk in chunks]
-    for part in parts:
-        part.resize(part.shape[0], columns.n_columns)
-    return X, sp.vstack(parts, format="csr"), weights
+    several = source.reading.labels == "several"
+    return stacked(chunks, Columns(first_names(source.reading), source.reading.n_labels or 0) if several else None)
 
 
 def _suggest(trial: Any, space: dict[str, Any]) -> dict[str, Any]:

@@ -162,8 +162,7 @@ class AnswersMixin:
         if len(y) != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows but y has {len(y)}.")
         self._index.check_kind(y)
-        ids = {label: i for i, label in enumerate(self.classes_.tolist())}
-        truth = np.array([ids.get(label, -1) for label in y.tolist()], np.int32)
+        truth = self._index.find(y)
         answers = self._answers(X, 1)
         recalled = 0
         for first, last in self._scoring_blocks(X.shape[0]):

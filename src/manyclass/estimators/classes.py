@@ -77,6 +77,11 @@ class ClassIndex:
         self._open()
         return [label for label in labels.tolist() if label not in self._ids]
 
+    def find(self, y: np.ndarray) -> np.ndarray:
+        """Ids of the labels in y, -1 for those that are not known."""
+        self._open()
+        return np.fromiter((self._ids.get(label, -1) for label in y.tolist()), np.int32, len(y))
+
     def encode(self, y: np.ndarray) -> np.ndarray:
         """Ids of the labels in y, all of which must be known."""
         self._open()

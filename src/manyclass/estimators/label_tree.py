@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from ..models import label_tree as model
+from ..models.label_tree_state import MOST_PATHS
 from ..models.spec import Labels
 from .answers import changed, n_threads
 from .batches import NARROW, as_batch
@@ -102,7 +103,7 @@ class LabelTreeClassifier(MultilabelClassifier):
     _spec = model.SPEC
     _limits = {
         "arity": (Integral, 4, 64),
-        "beam": (Integral, 1, 256),
+        "beam": (Integral, 1, MOST_PATHS),
         "loss": ("auto", "softmax", "logistic"),
         "tree": ("means", "random"),
         "threshold": (Real, 0.0, 1.0),

@@ -108,7 +108,7 @@ class RecallTreeClassifier(ManyClassifier):
         "max_depth": (Integral, 0, model.DEEPEST),
         "path_features": tuple(model.PATH_FEATURES),
         "start": (Real, 0, model.LARGEST_START),
-        "beam": (Integral, 1, 1024),
+        "beam": (Integral, 1, model.MOST_PATHS),
         "randomized": bool,
         "loss": tuple(model.LOSSES),
     }
