@@ -4,11 +4,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .estimators import (
+        Hellinger,
         LabelTreeClassifier,
         LomTreeClassifier,
         MlomTreeClassifier,
         OneAgainstAllClassifier,
         RecallTreeClassifier,
+        SpectralFilter,
+        SpectralTreeClassifier,
         load_model,
     )
     from .io import DataError
@@ -21,6 +24,7 @@ __all__ = [
     "SGD",
     "AdaGrad",
     "DataError",
+    "Hellinger",
     "LabelTreeClassifier",
     "LomTreeClassifier",
     "MlomTreeClassifier",
@@ -28,6 +32,8 @@ __all__ = [
     "NormalizedAdaGrad",
     "OneAgainstAllClassifier",
     "RecallTreeClassifier",
+    "SpectralFilter",
+    "SpectralTreeClassifier",
     "__version__",
     "load_model",
 ]
@@ -44,6 +50,9 @@ _HOMES = {
     "MlomTreeClassifier": ".estimators",
     "OneAgainstAllClassifier": ".estimators",
     "RecallTreeClassifier": ".estimators",
+    "SpectralFilter": ".estimators",
+    "SpectralTreeClassifier": ".estimators",
+    "Hellinger": ".estimators",
 }
 
 

@@ -4,19 +4,25 @@ from os import PathLike
 from typing import Any
 
 from .files import load
+from .hellinger import Hellinger
 from .label_tree import LabelTreeClassifier
 from .lom_tree import LomTreeClassifier
 from .mlom_tree import MlomTreeClassifier
 from .one_against_all import OneAgainstAllClassifier
 from .recall_tree import RecallTreeClassifier
+from .spectral_filter import SpectralFilter
+from .spectral_tree import SpectralTreeClassifier
 
 __all__ = [
     "ESTIMATORS",
+    "Hellinger",
     "LabelTreeClassifier",
     "LomTreeClassifier",
     "MlomTreeClassifier",
     "OneAgainstAllClassifier",
     "RecallTreeClassifier",
+    "SpectralFilter",
+    "SpectralTreeClassifier",
     "load_model",
 ]
 
@@ -26,6 +32,7 @@ ESTIMATORS: dict[str, Any] = {
     for kind in (
         RecallTreeClassifier,
         LabelTreeClassifier,
+        SpectralTreeClassifier,
         LomTreeClassifier,
         MlomTreeClassifier,
         OneAgainstAllClassifier,

@@ -69,6 +69,7 @@ class MultilabelClassifier(ManyClassifier):
     """A classifier that takes one label a row, or a matrix of zeros and ones with several."""
 
     threshold: float
+    top_k: int | None = None
     _kept = (*ManyClassifier._kept, "_multilabel", "_labels_a_row", "_sparse_answers", "_answer_type")
     _multilabel = False
     _labels_a_row = 1.0
@@ -206,7 +207,7 @@ class MultilabelClassifier(ManyClassifier):
         return self._multilabel
 
     def predict(self, X):
-        """The best label of each row; after a matrix y, a matrix of the labels above `threshold`.
+        """The best label of each row; after a matrix y, a matrix of the labels above `threshold`, or of the `top_k`.
 
         Parameters
         ----------
@@ -221,23 +222,33 @@ class MultilabelClassifier(ManyClassifier):
         X = self._check_inputs(X)
         if not self._multilabel:
             return self.classes_[self._answers(X, 1).labels[:, 0]]
-        check_options(self, {"threshold": self._limits["threshold"]})
+        check_options(self, {name: self._limits[name] for name in ("threshold", "top_k") if name in self._limits})
         n_classes = len(self._index)
         if not self._sparse_answers and X.shape[0] * n_classes > _DENSE_CELLS:
             raise ValueError(
                 f"The answer would be a dense matrix of {X.shape[0]} x {n_classes}: fit with a sparse y for a sparse "
                 "answer, or use predict_topk."
             )
+        where = self._above_threshold(X) if self.top_k is None else self._best(X, min(int(self.top_k), n_classes))
+        ones = np.ones(len(where[0]), self._answer_type)
+        out = sp.csr_array((ones, where), shape=(X.shape[0], n_classes))
+        return out if self._sparse_answers else out.toarray()
+
+    def _above_threshold(self, X) -> tuple[np.ndarray, np.ndarray]:
+        """(rows, columns) of the labels more probable than `threshold`."""
         rows, columns = [], []
         for first, last in self._scoring_blocks(X.shape[0]):
             scored = self._score(rows_between(X, first, last))
             above = scored.chances > self.threshold
             rows.append(np.repeat(np.arange(first, last), scored.sizes)[above])
             columns.append(scored.labels[above])
-        where = np.concatenate(rows), np.concatenate(columns)
-        ones = np.ones(len(where[0]), self._answer_type)
-        out = sp.csr_array((ones, where), shape=(X.shape[0], n_classes))
-        return out if self._sparse_answers else out.toarray()
+        return np.concatenate(rows), np.concatenate(columns)
+
+    def _best(self, X, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """(rows, columns) of the k best labels that were scored."""
+        answers = self._answers(X, k)
+        rows, places = np.nonzero(answers.scores > -np.inf)
+        return rows, answers.labels[rows, places]
 
     def diagnose(self, X, y) -> dict[str, float]:
         """How good the answers are and what they cost, as means over rows.

@@ -7,6 +7,7 @@ A loop over a row reads the same for both kinds::
         total += weight[feature(batch, j)] * value(batch, i, j)
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -79,3 +80,11 @@ def squared_length(batch, i):
         v = np.float64(value(batch, i, j))
         total += v * v
     return total
+
+
+@leaf
+def inverse_lengths(batch, out):
+    """1 / length of each row, 1 for a row of zeros. Mutates: out. Cost: O(non-zeros)."""
+    for i in range(out.shape[0]):
+        sq_norm = squared_length(batch, i)
+        out[i] = 1.0 / math.sqrt(sq_norm) if sq_norm > 0.0 else 1.0

@@ -34,9 +34,9 @@ class Labels(NamedTuple):
 
     def rows(self, order: np.ndarray) -> "Labels":
         """The labels of some rows, in the order given."""
-        sizes = np.diff(self.pointer)[order]
+        sizes = self.pointer[order + 1] - self.pointer[order]
         pointer = np.concatenate([[0], np.cumsum(sizes)])
-        at = np.arange(pointer[-1]) + np.repeat(self.pointer[:-1][order] - pointer[:-1], sizes)
+        at = np.arange(pointer[-1]) + np.repeat(self.pointer[order] - pointer[:-1], sizes)
         return Labels(pointer, self.label[at])
 
 
