@@ -14,7 +14,7 @@ from .blocks import LANES, close_node, load_block, make_room, score_row, store_b
 from .inputs import feature, span, value
 from .jit import inner_leaf, leaf, njit
 from .label_tree import HEAVIEST_STEP, SMALLEST_GRADIENT
-from .losses import SOFTMAX, sigmoid
+from .losses import SOFTMAX, log_sum, sigmoid
 from .rng import uniform
 
 NOBODY = -1e30  # log of the sum over no other leaf
@@ -126,18 +126,6 @@ def _subtract(a, b, v):
         a[8] - b[8] * v, a[9] - b[9] * v, a[10] - b[10] * v, a[11] - b[11] * v,
         a[12] - b[12] * v, a[13] - b[13] * v, a[14] - b[14] * v, a[15] - b[15] * v,
     )  # fmt: skip
-
-
-@leaf
-def log_sum(scores, n):
-    """log(sum(exp(scores[:n]))). Cost: O(n)."""
-    top = scores[0]
-    for c in range(1, n):
-        top = max(top, scores[c])
-    total = 0.0
-    for c in range(n):
-        total += math.exp(scores[c] - top)
-    return top + math.log(total)
 
 
 @leaf
