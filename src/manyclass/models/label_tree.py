@@ -6,7 +6,7 @@ import numpy as np
 
 from ..kernels import label_answers as answer_kernels
 from ..kernels import label_tree as kernel
-from ..kernels.blocks import table_size
+from ..kernels.blocks import table_size, unfold
 from ..kernels.inputs import Batch
 from ..kernels.label_tree_growth import first_bias
 from ..kernels.losses import SOFTMAX, probabilities_batch
@@ -48,6 +48,8 @@ def learn(config: Config, state: State, batch: Batch, labels: Any, weights: np.n
     for number, (tree, blocks) in enumerate(trees_of(state)):
         # What is counted over rows is counted once: further trees count in copies.
         counted = [state[name] if number == 0 else copy(group) for name, group in zip(names, before, strict=True)]
+        if (blocks.sq_norm < 0.0).any():  # the running sums move from now on
+            unfold(blocks, np.where(tree.is_leaf != 0, config.start, config.router_start))
         begin = 0
         while begin < len(weights):
             begin = kernel.learn_batch(
