@@ -236,8 +236,7 @@ def test_softmax_is_for_one_label_a_row(tagged):
         SpectralTreeClassifier(loss="softmax").fit(*tagged)
 
 
-def test_memory_is_bounded_beforehand(digits, model):
-    X, y = digits
+def test_memory_is_bounded_beforehand(model):
     assert SpectralTreeClassifier(n_candidates=4).estimate_memory(64, 10) >= model.n_bytes_
     assert SpectralTreeClassifier(leaf="shared", learner=SGD()).estimate_memory(1000, 10, sparse=True) > 4 * 10_000
 

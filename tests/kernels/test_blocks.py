@@ -159,6 +159,35 @@ def expected_scores(blocks, weight, total, node, x, scale, start):
 
 
 @WIDTHS
+def test_a_start_in_the_weights_scores_the_same_and_can_be_taken_out(width):
+    blocks, weight, total = random_blocks(width)
+    folded = blocks._replace(weight=blocks.weight.copy(), sq_norm=-blocks.sq_norm)
+    starts = np.arange(N_NODES) + 1.0
+    lengths = np.sqrt(blocks.sq_norm)
+    for node in range(N_NODES):
+        for at in range(int(blocks.first[node]), int(blocks.first[node] + blocks.mask[node] + 1)):
+            if blocks.feature[at] >= 0:
+                direction = blocks.total[blocks.record[at]] / np.where(lengths[node] > 0, lengths[node], 1)
+                folded.weight[blocks.record[at]] += starts[node] * direction
+    X, batches = random_rows()
+    scratch = make_scratch(np.int64(N_FEATURES), np.int64(width), np.int64(1))
+    room = kernel.make_room(np.int64(N_FEATURES), np.int64(N_FEATURES), np.int64(width), np.int64(0))
+    for node in range(N_NODES):
+        for i, x in enumerate(X):
+            one, opened = np.empty((2, width), np.float32)
+            kernel.score_node(folded, np.int64(node), batches[1], i, np.float32(0.5), starts[node], scratch, one)
+            n = kernel.open_node(folded, np.int64(node), starts[node], room)
+            kernel.score_row(batches[1], i, np.float32(0.5), room.local, room.weight, folded.bias[node], opened)
+            kernel.close_node(room, n)
+            expected = expected_scores(blocks, weight, total, node, x, 0.5, starts[node])
+            np.testing.assert_allclose(one, expected, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(opened, expected, rtol=1e-4, atol=1e-4)
+    kernel.unfold(folded, starts)
+    np.testing.assert_allclose(folded.weight, blocks.weight, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(folded.sq_norm, blocks.sq_norm)
+
+
+@WIDTHS
 def test_score_of_a_node_is_a_dense_product(width):
     blocks, weight, total = random_blocks(width)
     X, batches = random_rows()

@@ -42,13 +42,24 @@ def part(labels, first, last):
 def test_threads_and_chunks_change_no_byte(loss, most, sparse, monkeypatch):
     rows = stream(0, 300, 60, sparse, most)
     config = configure(arity=5, loss=loss, multilabel=most > 1)
+    monkeypatch.setattr(batch, "_SHARES", 1)
     whole = bytes_of(fitted(config, *rows, sparse=sparse))
     calls, plain = [], kernel.fit_nodes
     monkeypatch.setattr(kernel, "fit_nodes", lambda *given: [calls.append(1), plain(*given)][1])
-    monkeypatch.setattr(batch, "_MOST_RECORDS", 10)  # several chunks: otherwise there is nothing to share out
-    for n_jobs in (1, 2, 3):
-        assert bytes_of(fitted(config, *rows, sparse=sparse, n_jobs=n_jobs)) == whole
-    assert len(calls) > 20
+    for name, value in (("_MOST_RECORDS", 10), ("_SHARES", 64)):  # small chunks, for either reason
+        with monkeypatch.context() as patch:
+            patch.setattr(batch, name, value)
+            for n_jobs in (1, 2, 3):
+                assert bytes_of(fitted(config, *rows, sparse=sparse, n_jobs=n_jobs)) == whole
+            assert len(calls) > 20
+            calls.clear()
+
+
+def test_chunks_share_out_the_work():
+    most, costs = np.array([5, 5, 5, 5, 5, 5]), np.array([900, 10, 10, 10, 10, 900])
+    chunks = batch._chunks(most, costs)
+    assert chunks == [(0, 1), (1, 3), (3, 5), (5, 6)]
+    assert batch._chunks(most[:0], costs[:0]) == []
 
 
 @pytest.mark.parametrize("cluster", ["means", "random"])

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from manyclass.kernels.blocks import unfold
 from manyclass.kernels.inputs import Csr, Dense
 from manyclass.kernels.label_tree_growth import first_bias
 from manyclass.models import label_tree as model
 from manyclass.models.spec import Labels
+from manyclass.models.state import copy
 
 from .label_tree import LabelTree, Node
 
@@ -57,7 +59,8 @@ def own_labels(labels, i):
 
 def read_tree(config, state, suffix=""):
     """The reference with the weights of a trained tree."""
-    tree, blocks, n_features = state[f"tree{suffix}"], state[f"blocks{suffix}"], len(state["scale"].inverse)
+    tree, blocks, n_features = state[f"tree{suffix}"], copy(state[f"blocks{suffix}"]), len(state["scale"].inverse)
+    unfold(blocks, np.where(tree.is_leaf != 0, config.start, config.router_start))
     nodes = []
     for n in range(int(tree.n_nodes[0])):
         size = int(tree.size[n])
@@ -123,7 +126,7 @@ def check_tree(config, state, labels, suffix=""):
     read, records = read_tree(config, state, suffix), []
     for number, node in enumerate(read.nodes):
         size, squares = len(node.outputs), (node.total**2).sum(axis=0)
-        assert blocks.sq_norm[number, :size] == pytest.approx(squares, rel=1e-4, abs=1e-6)
+        assert np.abs(blocks.sq_norm[number, :size]) == pytest.approx(squares, rel=1e-4, abs=1e-6)
         assert not blocks.sq_norm[number, size:].any()
         unused = first_bias(tree, np.int64(number), model.options_of(config))
         assert np.all(blocks.bias[number, size:] == unused)  # a new output begins with it

@@ -31,6 +31,11 @@ def choose_algorithm(asked: str | None, reading: Reading) -> str:
     return asked
 
 
+def learns_at_once(algorithm: str) -> bool:
+    """Whether the algorithm needs all rows at once."""
+    return not hasattr(ESTIMATORS[algorithm](), "partial_fit")
+
+
 def make_estimator(algorithm: str, options: Sequence[str], seed: int) -> Any:
     """An estimator that has learned nothing, with options given as NAME=VALUE."""
     estimator = ESTIMATORS[algorithm](random_state=seed)

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from rich.console import Console
 from ..estimators import ESTIMATORS
 from ..io import Chunk, Source
 from ..io.model_file import remove_leftovers
-from .algorithms import DEFAULT_EPOCHS, choose_algorithm, make_estimator
+from .algorithms import DEFAULT_EPOCHS, choose_algorithm, learns_at_once, make_estimator
 from .errors import INTERRUPTED, CommandError
 from .evaluate import evaluate, table_of
 from .files import Columns, Trained, columns_of, first_names, open_model, open_source, stacked
@@ -83,6 +83,9 @@ def run(plan: Plan) -> None:
     source = open_source(plan.data, plan.reading, before.reading if before else None)
     several = source.reading.labels == "several"
     algorithm = before.estimator._spec.name if before else choose_algorithm(plan.algorithm, source.reading)
+    if learns_at_once(algorithm) and not plan.in_memory:
+        plan = replace(plan, in_memory=True)
+        _check(plan)
     record = plan.record(algorithm)
     trained = go_on_from(plan.checkpoint, plan.model, record, plan.n_epochs) if plan.resume else None
     if trained is not None and trained.training["finished"] and trained.training["epochs"] >= plan.n_epochs:
@@ -119,7 +122,10 @@ def _check(plan: Plan) -> None:
     if plan.test is not None and plan.test != "-" and not os.path.exists(plan.test):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), plan.test)
     if plan.in_memory and (plan.checkpoint_every or plan.resume or plan.start_from):
-        raise CommandError("--in-memory fits all rows at once, without --checkpoint-every, --resume and --start-from.")
+        raise CommandError(
+            "--in-memory, and an algorithm that needs all rows such as spectral-tree, fits all rows at once: without "
+            "--checkpoint-every, --resume and --start-from."
+        )
     if plan.start_from and (plan.algorithm or plan.options):
         raise CommandError("--start-from takes algorithm and options from the model: leave them out.")
 

@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 
 from ..io import Source
-from .algorithms import choose_algorithm, make_estimator
+from .algorithms import choose_algorithm, learns_at_once, make_estimator
 from .errors import INTERRUPTED, CommandError
 from .files import Columns, first_names, open_source, stacked
 
@@ -27,6 +27,12 @@ _SPACES: dict[str, dict[str, Any]] = {
         "rate": (float, 0.2, 5.0, True),
         "start": (float, 2.0, 40.0, True),
         "prior": (float, 0.1, 1.0, False),
+    },
+    "spectral-tree": {
+        "n_candidates": (int, 20, 500, True),
+        "max_depth": (int, 2, 14, False),
+        "beam": (int, 1, 8, True),
+        "spread": (float, 0.3, 2.0, True),
     },
     "one-against-all": {
         "learner": ["sgd", "adagrad", "normalized-adagrad"],
@@ -55,6 +61,8 @@ def run(
 
     def accuracy(options: list[str]) -> float:
         clf = make_estimator(chosen, options, seed)
+        if learns_at_once(chosen):
+            return clf.fit(X[learned], y[learned], sample_weight=weights[learned]).diagnose(X[held], y[held])["accuracy"]
         for epoch in range(epochs):
             clf._begin_epoch(epoch)
             rows = np.random.default_rng([seed, epoch]).permutation(learned)

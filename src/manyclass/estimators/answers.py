@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from ..models.spec import Answers, ModelSpec, Scored
 from ..models.state import n_bytes
-from .batches import as_batch, blocks, check_sparse, indicator, rows_between
+from .batches import as_batch, blocks, check_sparse, indicator, rows_are_sound, rows_between
 from .checks import check_labels, check_text
 from .classes import ClassIndex
 
@@ -234,14 +234,15 @@ class AnswersMixin:
     def _check_inputs(self, X):
         if not hasattr(self, "_state"):  # scikit-learn's own look takes 100 microseconds
             check_is_fitted(self, "_state")
-        if not self._is_ready(X):
-            check_text(X)
-            with np.errstate(over="ignore", invalid="ignore"):
-                X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, order="C", reset=False)
+        if self._is_ready(X):
+            return X
+        check_text(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, order="C", reset=False)
         return check_sparse(X)
 
     def _is_ready(self, X) -> bool:
-        """Whether X is sparse rows that scikit-learn would pass on as they are; its own look takes 200 microseconds."""
+        """Whether X is sparse rows that would be passed on as they are; finding that out by the book takes 250 us."""
         return (
             sp.issparse(X)
             and X.ndim == 2
@@ -250,7 +251,7 @@ class AnswersMixin:
             and X.shape[0] > 0
             and X.shape[1] == self.n_features_in_
             and not hasattr(self, "feature_names_in_")
-            and bool(np.isfinite(X.data).all())
+            and rows_are_sound(X)
         )
 
 

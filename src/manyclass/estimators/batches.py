@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..kernels.inputs import Batch, Csr, Dense
+from ..kernels.inputs import Batch, Csr, Dense, is_sound
 
 # Sparse rows of at most so many features are spread out, a chunk at a time: whole lines beat single look-ups.
 NARROW = 256
@@ -54,6 +54,18 @@ def check_sparse(X):
         X = X.copy()
         X.sum_duplicates()
     return X
+
+
+def rows_are_sound(X) -> bool:
+    """Whether `check_sparse` would pass a CSR matrix on as it is, and all its values are finite."""
+    arrays = np.asarray(X.indptr), np.asarray(X.indices), np.asarray(X.data)
+    return (
+        all(array.ndim == 1 for array in arrays)
+        and arrays[0].dtype == arrays[1].dtype
+        and arrays[1].dtype in (np.int32, np.int64)
+        and len(arrays[0]) == X.shape[0] + 1
+        and is_sound(*arrays, X.shape[1])
+    )
 
 
 def check_values(X):

@@ -46,14 +46,16 @@ class LabelTreeClassifier(MultilabelClassifier):
         loss, less where `fit` finds more than 5 labels a row: such labels are noisy.
     prior : float or "auto", default="auto"
         Weight of the path's log-probability in a label's score; 0 to 1,000,000. "auto": 0.3 with softmax, 0.5 with
-        logistic loss; set after training, "auto" is what training began with.
+        logistic loss, up to 1 where `fit` finds more than 5 labels a row, and 0.2 where y is a matrix of so few columns
+        that the paths reach every leaf. Set after training, "auto" is what training began with.
     normalize : bool or "auto", default="auto"
         Scale every row to length 1. "auto": text only, which is taken to be sparse with more than 256 features.
     threshold : float, default=0.5
         With several labels a row: `predict` gives the labels above this probability; 0 to 1. Labels of few rows seldom
         reach 0.5, so that many rows get none: take a threshold that does well on held-out rows, or `predict_topk`.
     n_epochs : int or "auto", default="auto"
-        Passes over the rows in `fit`, 1 to 1,000,000. "auto": 5 with softmax on text, else 10.
+        Passes over the rows in `fit`, 1 to 1,000,000. "auto": 5 with softmax on text, else 10, fewer where `fit` finds
+        more than 5 labels a row.
     n_trees : int or "auto", default="auto"
         Trees grown in `fit` from different draws, 1 to 1,000,000, whose probabilities are averaged. "auto": 1 with
         softmax, 2 with logistic loss, unless y is a matrix of so few columns that the paths reach every leaf anyway.
@@ -156,28 +158,32 @@ class LabelTreeClassifier(MultilabelClassifier):
         auto = AUTO[loss]
         start = self._number("start", auto["start"])
         text = sparse and n_features > NARROW
+        all_reached = self._reaches_all()
+        many = max(1.0, self._labels_a_row / 5.0)  # many labels a row are noisy: learn less, trust the paths more
+        prior = ALL_REACHED if all_reached else min(1.0, auto["prior"] * many**0.5)
         return model.Config(
             arity=int(self.arity),
             beam=int(self.beam),
             loss=loss,
             multilabel=self._multilabel,
-            prior=self._number("prior", auto["prior"]),
+            prior=self._number("prior", prior),
             start=start,
             router_start=start / 2,
-            rate=self._number("rate", auto["rate"] * min(1.0, (5.0 / self._labels_a_row) ** 0.5)),
+            rate=self._number("rate", auto["rate"] / many),
             bias_rate=auto["bias_rate"] if text else 1.0,
             unit_rows=bool(text if self.normalize == "auto" else self.normalize),
             cluster=self.tree,
-            n_epochs=int(self._number("n_epochs", auto["n_epochs"] if text else 10)),
-            n_trees=int(self._number("n_trees", 1 if self._reaches_all() else auto["n_trees"])),
+            n_epochs=int(self._number("n_epochs", max(1, round((auto["n_epochs"] if text else 10) / many**0.5)))),
+            n_trees=int(self._number("n_trees", 1 if all_reached else auto["n_trees"])),
             seed=seed,
         )
 
     def _reaches_all(self) -> bool:
-        """Whether the paths lead to every leaf: a further tree would find the same labels."""
+        """Whether the paths lead to every leaf: a further tree would find the same labels, and the path tells less."""
         if self._n_columns is None:
             return False
-        return 2 ** math.ceil(math.log2(max(1.0, self._n_columns / self.arity))) <= self.beam
+        n_leaves = math.ceil(self._n_columns / self.arity)
+        return (n_leaves if n_leaves <= self.arity else 2 * n_leaves) <= self.beam  # on several levels, less full ones
 
     def _number(self, name: str, auto: float) -> float:
         value = getattr(self, name)
@@ -268,6 +274,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         return [{**row, "labels": self.classes_[row["labels"]]} for row in model.tree_table(self._state, max_depth)]
 
 
+ALL_REACHED = 0.2  # prior where the paths lead to every leaf
 AUTO = {
     "softmax": {"start": 20.0, "rate": 2.0, "prior": 0.3, "bias_rate": 0.0, "n_epochs": 5, "n_trees": 1},
     "logistic": {"start": 10.0, "rate": 1.0, "prior": 0.5, "bias_rate": 0.1, "n_epochs": 10, "n_trees": 2},

@@ -7,7 +7,8 @@ array, the blocks another. An output's score is
     bias + weight . x + start * cosine of x and `total`
 
 where `total` is the running sum of the rows that belong to it: a good answer from the first row on, which `weight`
-then corrects.
+then corrects. Once a node has learned in batch, the last term is in its weights (folded): answers then read half as
+much. Its squared lengths are negative to say so, and `total` waits for `unfold`, before the node learns online.
 """
 
 import math
@@ -191,19 +192,52 @@ def score_node(blocks, node, batch, i, scale, start, scratch, out):
                     scratch.record[n] = at
                     scratch.value[n] = v * scale
                     n += 1
-    for part in range(width // LANES):
-        lane = np.uint64(part * LANES)
-        sums, means = ZEROS, ZEROS
-        for q in range(n):
-            at, v = scratch.record[q], scratch.value[q]
-            sums = add_block(sums, blocks.weight, at, lane, v)
-            means = add_block(means, blocks.total, at, lane, v)
-        store_block(sums, out, lane)
-        store_block(means, scratch.mean, lane)
+    add_known(blocks.weight, n, scratch, out)
     for c in range(width):
         out[c] += blocks.bias[node, c]
+    if has_start(blocks, node):
+        add_known(blocks.total, n, scratch, scratch.mean)
+        for c in range(width):
+            if blocks.sq_norm[node, c] > 0.0:
+                out[c] += np.float32(start / math.sqrt(blocks.sq_norm[node, c])) * scratch.mean[c]
+
+
+@inlined_leaf
+def add_known(values, n, scratch, out):
+    """Sums over the n features found of value x block. Mutates: out. Cost: O(n x outputs)."""
+    for part in range(values.shape[1] // LANES):
+        lane = np.uint64(part * LANES)
+        sums = ZEROS
+        for q in range(n):
+            sums = add_block(sums, values, scratch.record[q], lane, scratch.value[q])
+        store_block(sums, out, lane)
+
+
+@leaf
+def has_start(blocks, node):
+    """Whether a node's running sums still count: its weights do not contain them. Cost: O(outputs)."""
+    for c in range(blocks.sq_norm.shape[1]):
         if blocks.sq_norm[node, c] > 0.0:
-            out[c] += np.float32(start / math.sqrt(blocks.sq_norm[node, c])) * scratch.mean[c]
+            return True
+    return False
+
+
+@njit
+def unfold(blocks, starts):
+    """Take the start out of the weights of all nodes again; `starts` has its weight for each node. Mutates: blocks."""
+    width = blocks.sq_norm.shape[1]
+    length = np.empty(width, np.float32)
+    for node in range(len(starts)):
+        for c in range(width):
+            sq_norm = blocks.sq_norm[node, c]
+            length[c] = np.float32(starts[node] / math.sqrt(-sq_norm)) if sq_norm < 0.0 else np.float32(0.0)
+            blocks.sq_norm[node, c] = abs(sq_norm)
+        first = blocks.first[node]
+        for at in range(first, first + blocks.mask[node] + 1):
+            if blocks.feature[at] >= 0:
+                record = blocks.record[at]
+                for c in range(width):
+                    blocks.weight[record, c] -= blocks.total[record, c] * length[c]
 
 
 class Room(NamedTuple):
@@ -244,7 +278,7 @@ def open_node(blocks, node, start, room):
     for c in range(width):
         sq_norm = blocks.sq_norm[node, c]
         room.length[c] = np.float32(start / math.sqrt(sq_norm)) if sq_norm > 0.0 else np.float32(0.0)
-    first = blocks.first[node]
+    first, with_start = blocks.first[node], has_start(blocks, node)
     n = np.int32(0)
     for at in range(first, first + blocks.mask[node] + 1):
         f = blocks.feature[at]
@@ -252,9 +286,13 @@ def open_node(blocks, node, start, room):
             n += np.int32(1)
             room.local[f] = n
             room.feature[n] = f
-            weights, totals = blocks.weight[blocks.record[at]], blocks.total[blocks.record[at]]
+            weights = blocks.weight[blocks.record[at]]
             for c in range(width):
-                room.weight[n, c] = weights[c] + totals[c] * room.length[c]
+                room.weight[n, c] = weights[c]
+            if with_start:
+                totals = blocks.total[blocks.record[at]]
+                for c in range(width):
+                    room.weight[n, c] += totals[c] * room.length[c]
     return n
 
 

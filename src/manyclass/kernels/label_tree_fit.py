@@ -14,7 +14,7 @@ from .blocks import LANES, close_node, load_block, make_room, score_row, store_b
 from .inputs import feature, span, value
 from .jit import inner_leaf, leaf, njit
 from .label_tree import HEAVIEST_STEP, SMALLEST_GRADIENT
-from .losses import SOFTMAX, sigmoid
+from .losses import SOFTMAX, log_sum, sigmoid
 from .rng import uniform
 
 NOBODY = -1e30  # log of the sum over no other leaf
@@ -129,18 +129,6 @@ def _subtract(a, b, v):
 
 
 @leaf
-def log_sum(scores, n):
-    """log(sum(exp(scores[:n]))). Cost: O(n)."""
-    top = scores[0]
-    for c in range(1, n):
-        top = max(top, scores[c])
-    total = 0.0
-    for c in range(n):
-        total += math.exp(scores[c] - top)
-    return top + math.log(total)
-
-
-@leaf
 def gradient_of(scores, n, target, others, loss, out):
     """Gradients of n outputs, and their largest size; `others` is the log of the sum over other leaves' labels.
 
@@ -190,8 +178,8 @@ def train_node(batch, scales, rows, targets, weights, others, n_outputs, options
 
 
 @inner_leaf
-def emit(n, room, length, emitted, feature_out, weight_out, total_out):
-    """Append the blocks worth keeping, as corrections to the start; return how many there are now.
+def emit(n, room, emitted, feature_out, weight_out, total_out):
+    """Append the blocks worth keeping, the start in their weights; return how many there are now.
 
     Mutates: feature_out, weight_out, total_out.
     """
@@ -204,7 +192,7 @@ def emit(n, room, length, emitted, feature_out, weight_out, total_out):
         if keep:
             feature_out[emitted] = room.feature[at]
             for c in range(width):
-                weight_out[emitted, c] = room.weight[at, c] - room.total[at, c] * length[c]
+                weight_out[emitted, c] = room.weight[at, c]
                 total_out[emitted, c] = room.total[at, c]
             emitted += 1
     return emitted
@@ -230,8 +218,10 @@ def _fit_nodes(
                 batch, scales, own, aims, weights, rest, sizes[node], options, n_epochs, seed, room, n, bias[node]
             )
             before = emitted
-            emitted = emit(n, room, room.length, emitted, feature_out, weight_out, total_out)
+            emitted = emit(n, room, emitted, feature_out, weight_out, total_out)
             counts[k] = emitted - before
+            for c in range(sizes[node]):
+                sq_norm[node, c] = -sq_norm[node, c]  # folded
         else:  # only asked for the sums over this leaf that other leaves need
             for r in range(last - first):
                 score_row(batch, own[r], scales[own[r]], room.local, room.weight, bias[node], room.score)

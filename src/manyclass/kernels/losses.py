@@ -26,6 +26,18 @@ def log_sigmoid(score):
 
 
 @leaf
+def log_sum(scores, n):
+    """log(sum(exp(scores[:n]))). Cost: O(n)."""
+    top = scores[0]
+    for c in range(1, n):
+        top = max(top, scores[c])
+    total = 0.0
+    for c in range(n):
+        total += math.exp(scores[c] - top)
+    return top + math.log(total)
+
+
+@leaf
 def probabilities(scores, n, loss, out):
     """Turn n scores into probabilities that sum to one: softmax, or logistic ones divided by their sum.
 

@@ -171,7 +171,7 @@ class Blocks(NamedTuple):
     weight: Annotated[Array, Field("f4", ("record", "place"), 0, "mean")]
     total: Annotated[Array, Field("f4", ("record", "place"), 0, "sum")]  # running sums of the rows of each output
     bias: Annotated[Array, Field("f4", ("node", "place"), 0, "mean")]
-    sq_norm: Annotated[Array, Field("f8", ("node", "place"))]  # squared lengths of the running sums
+    sq_norm: Annotated[Array, Field("f8", ("node", "place"))]  # squared lengths of the sums; below 0: folded
     free: Annotated[Array, Field("i8", ("table_size",), -1)]  # first free table of each size
     n_entries: Annotated[Array, Field("i8", ("one",))]
     n_records: Annotated[Array, Field("i8", ("one",))]

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..kernels import label_answers as answer_kernels
 from ..kernels import label_tree as kernel
-from ..kernels.blocks import table_size
+from ..kernels.blocks import table_size, unfold
 from ..kernels.inputs import Batch
 from ..kernels.label_tree_growth import first_bias
 from ..kernels.losses import SOFTMAX, probabilities_batch
@@ -48,6 +48,8 @@ def learn(config: Config, state: State, batch: Batch, labels: Any, weights: np.n
     for number, (tree, blocks) in enumerate(trees_of(state)):
         # What is counted over rows is counted once: further trees count in copies.
         counted = [state[name] if number == 0 else copy(group) for name, group in zip(names, before, strict=True)]
+        if (blocks.sq_norm < 0.0).any():  # the running sums move from now on
+            unfold(blocks, np.where(tree.is_leaf != 0, config.start, config.router_start))
         begin = 0
         while begin < len(weights):
             begin = kernel.learn_batch(
@@ -81,31 +83,25 @@ def _make_room(state: State, suffix: str, label: int) -> None:
 # -- answers ---------------------------------------------------------------------------------------------------
 
 
-def _answer_one(config: Config, state: State, number: int, batch: Batch, k: int, leaves_only: bool = False) -> Answers:
-    """The k best labels by one tree, or the best leaves; -1 where fewer were reached."""
-    n = rows_of(batch)
-    answers = Answers(np.empty((n, k), np.int32), np.empty((n, k)), np.zeros((n, 4), np.int64))
-    tree, blocks = trees_of(state)[number]
-    sizes = longest_row(batch), len(state["scale"].inverse)
-    answer_kernels.answer_batch(
-        tree, blocks, state["scale"], batch, n, options_of(config), *sizes, *answers, leaves_only
-    )
-    return answers
+def _room_for(n: int, k: int) -> Answers:
+    return Answers(np.empty((n, k), np.int32), np.empty((n, k)), np.zeros((n, 4), np.int64))
 
 
 def _answer(config: Config, state: State, batch: Batch, k: int) -> Answers:
-    """The k best labels by all trees: those whose mean probability is highest; -1 where fewer were reached."""
-    n_trees = len(trees_of(state))
-    if n_trees == 1:
-        return _answer_one(config, state, 0, batch, k)
-    parts = [_answer_one(config, state, number, batch, _most_labels(config, state)) for number in range(n_trees)]
-    for part in parts:
-        _to_chances(config, part)
-    labels, chances = np.stack([part.labels for part in parts], 1), np.stack([part.scores for part in parts], 1)
-    work = np.sum([part.work for part in parts], axis=0)
-    work[:, 0] //= n_trees  # depth is no sum
-    answers = Answers(np.empty((len(labels), k), np.int32), np.empty((len(labels), k)), work)
-    answer_kernels.merge_batch(labels, chances, answers.labels, answers.scores)
+    """The k best labels: with several trees, those whose mean probability is highest. -1 where fewer were reached."""
+    n, trees, options = rows_of(batch), trees_of(state), options_of(config)
+    answers = _room_for(n, k)
+    if len(trees) == 1:
+        answer_kernels.answer_batch(*trees[0], state["scale"], batch, options, *answers, answer_kernels.BEST)
+        return answers
+    most = _most_labels(config, state)
+    labels, scores = np.empty((len(trees), n, most), np.int32), np.empty((len(trees), n, most))
+    for number, tree in enumerate(trees):
+        answer_kernels.answer_batch(
+            *tree, state["scale"], batch, options, labels[number], scores[number], answers.work, answer_kernels.ALL
+        )
+    answers.work[:, 0] //= len(trees)  # depth is no sum
+    answer_kernels.merge_batch(labels, scores, not config.multilabel, answers.labels, answers.scores)
     return answers
 
 
@@ -146,9 +142,12 @@ def score(config: Config, state: State, batch: Batch) -> Scored:
 def paths(config: Config, state: State, batch: Batch) -> list[np.ndarray]:
     """The nodes above and at the leaves that each row reaches."""
     tree = state["tree"]
-    reached = _answer_one(config, state, 0, batch, config.beam, leaves_only=True).labels
+    answers = _room_for(rows_of(batch), config.beam)
+    answer_kernels.answer_batch(
+        *trees_of(state)[0], state["scale"], batch, options_of(config), *answers, answer_kernels.LEAVES
+    )
     out = []
-    for leaves in reached:
+    for leaves in answers.labels:
         nodes, level = [], np.unique(leaves[leaves >= 0])
         while len(level) and level[0] >= 0:
             nodes.append(level)

@@ -18,13 +18,14 @@ from ..kernels.label_tree_growth import first_bias
 from ..kernels.losses import SOFTMAX
 from .clustering import embed, grow_tree, mean_directions
 from .groups import Blocks, LabelTree, Run, Scale, Seen, State
-from .label_tree_state import Config, as_labels, empty_blocks, longest_row, options_of, suffix_of
+from .label_tree_state import Config, as_labels, empty_blocks, options_of, suffix_of
 from .spec import Labels, rows_of
 from .state import make
 
 N_DIMS = 64  # in which labels are grouped
 FEW_ROWS = 3.0  # a label: up to here words vote with their full weight for where a router sends a row
-_MOST_RECORDS = 1 << 18  # blocks that one call of the trainer may write: bounds its memory, and shares out the work
+_MOST_RECORDS = 1 << 18  # blocks that one call of the trainer may write: bounds its memory
+_SHARES = 64  # into which the work is divided for threads
 
 
 def fit(
@@ -139,10 +140,8 @@ def _leaf_pairs(work: _Batch, blocks: Blocks) -> "_Pairs":
 
     def reach(rows: tuple[int, int]) -> None:
         part, own = _part(work.batch, *rows), slice(*rows)
-        answer_kernels.answer_batch(
-            tree, blocks, work.scale, part, rows[1] - rows[0], work.options, longest_row(part), work.n_features,
-            reached[own], chances[own], counted[own], True,
-        )  # fmt: skip
+        answers = reached[own], chances[own], counted[own]
+        answer_kernels.answer_batch(tree, blocks, work.scale, part, work.options, *answers, answer_kernels.LEAVES)
 
     step = 1 << 13
     _parallel(reach, [(first, min(n, first + step)) for first in range(0, n, step)], work.n_jobs)
@@ -212,7 +211,8 @@ def _fit_nodes(
     nodes, pointer = pairs.node[first], np.append(first, len(pairs.node))
     batch, width = work.batch, blocks.weight.shape[1]
     lengths = np.diff(batch.indptr) if isinstance(batch, Csr) else np.full(len(work.scales), work.n_features)
-    most = np.minimum(np.add.reduceat(lengths[pairs.row], first), work.n_features) if len(first) else first
+    costs = np.add.reduceat(lengths[pairs.row], first) if len(first) else first
+    most = np.minimum(costs, work.n_features)
 
     def run(chunk: tuple[int, int]) -> _Trained:
         own = slice(pointer[chunk[0]], pointer[chunk[1]])
@@ -227,21 +227,23 @@ def _fit_nodes(
         )  # fmt: skip
         return _Trained(mine, counts, feature[:used].copy(), weight[:used].copy(), total[:used].copy())
 
-    parts = _parallel(run, _chunks(most), work.n_jobs)
+    parts = _parallel(run, _chunks(most, costs), work.n_jobs)
     if not parts:
         nothing = np.empty((0, width), np.float32)
         return _Trained(nodes, np.zeros(0, np.int64), np.empty(0, np.int32), nothing, nothing)
     return _Trained(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def _chunks(most: np.ndarray) -> list[tuple[int, int]]:
-    """Ranges of nodes whose blocks fit into one call; the same for any number of threads."""
-    out, begin, total = [], 0, 0
+def _chunks(most: np.ndarray, costs: np.ndarray) -> list[tuple[int, int]]:
+    """Ranges of nodes whose blocks fit into one call, none with much of the work unless it is a single node."""
+    share = costs.sum() / _SHARES
+    out, begin, total, cost = [], 0, 0, 0
     for k, size in enumerate(most):
-        if k > begin and total + size > _MOST_RECORDS:
+        if k > begin and (total + size > _MOST_RECORDS or cost + costs[k] > share):
             out.append((begin, k))
-            begin, total = k, 0
+            begin, total, cost = k, 0, 0
         total += int(size)
+        cost += int(costs[k])
     return out + [(begin, len(most))] if len(most) else []
 
 

@@ -21,6 +21,7 @@ from .spec import Labels, rows_of
 from .state import make
 
 STEPS = (10, 5)  # of Lanczos' method for a node, of conjugate gradients for its labels
+_DENSE = 4  # a router that knows one of so many features gets a weight for each: no looking up
 _NO_SPREAD = 1e-6  # margins of unit rows that differ by less do not differ
 
 
@@ -129,6 +130,10 @@ def _learn_node(
     children = tuple(_Part(part.rows[side > 0], side[side > 0]) for side in (left, right))
     if not all(len(child.rows) for child in children):
         return leaf
+    if len(features) * _DENSE >= sizes[0]:  # a place for every feature is worth more than the room it takes
+        full = np.zeros(sizes[0], np.float32)
+        full[features] = direction
+        features, direction = np.arange(sizes[0], dtype=np.int32), full
     return leaf._replace(features=features, weights=direction, bias=bias, spread=spread, children=children)
 
 
