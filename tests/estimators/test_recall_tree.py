@@ -328,3 +328,37 @@ def test_a_start_knows_no_unit(many, unit):
     answers_of = [one.predict(u * X) for one, u in zip(models, (1.0, unit), strict=True)]
     assert np.mean(answers_of[0] == answers_of[1]) > 0.97
     assert all(np.isfinite(array).all() for array in flatten(models[1]._state).values())
+
+
+@pytest.mark.parametrize("options", [{}, {"beam": 1}, {"table_bits": 9}])
+def test_a_tree_may_begin_as_a_spectral_tree(many, options):
+    X, y = many
+    plain = RecallTreeClassifier(random_state=0, n_epochs=2, n_candidates=6, **options).fit(X, y)
+    begun = RecallTreeClassifier(random_state=0, n_epochs=2, n_candidates=6, init="spectral", **options).fit(X, y)
+    assert begun.diagnose(X, y)["accuracy"] > plain.diagnose(X, y)["accuracy"] - 0.1
+    first = RecallTreeClassifier(random_state=0, init="spectral", max_depth=5, **options).partial_fit(X[:300], y[:300])
+    assert len(first.tree_table()) > 8
+    before = len(first.classes_)
+    first.partial_fit(X, y)
+    assert len(first.classes_) > before  # goes on as ever
+
+
+def test_a_spectral_beginning_sends_rows_where_the_spectral_tree_does(digits):
+    from manyclass.models.recall_tree_start import begin_as_spectral_tree
+    from manyclass.models.spectral_filter import Growth, grow_filter
+
+    X, y = digits
+    X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32)
+    clf = RecallTreeClassifier(random_state=0, n_candidates=4, max_depth=2, bernstein=None, beam=1)
+    clf.partial_fit(X[:1], y[:1], classes=np.arange(10))
+    state = clf._spec.init(clf._config, 64, 10)
+    begin_as_spectral_tree(clf._config, state, as_batch(X), y.astype(np.int32), np.ones(len(y)), 1)
+    clf._state = state
+    growth = Growth(2, 4, 0, 0.999, 1.0, 0.02, clf._config.seed)
+    labels = as_labels(y)
+    grown = grow_filter(as_batch(X), labels, np.ones(len(y)), (64, 10), growth, 1, lambda share: None)
+    root = slice(grown.routers.first[0], grown.routers.first[1])
+    goes_right = X[:, grown.routers.feature[root]] @ grown.routers.weight[root] > grown.routers.bias[0]
+    passed = clf.decision_path(X).toarray()
+    right = grown.tree.children[0, 1]
+    assert (passed[:, right] == goes_right).mean() > 0.999

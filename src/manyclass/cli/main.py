@@ -97,7 +97,7 @@ def train(
     ] = True,
     in_memory: Annotated[
         bool,
-        typer.Option("--in-memory", help="Fit all rows at once: more accurate for label trees, always so for spectral trees."),
+        typer.Option("--in-memory", help="Fit all rows at once: better for label trees, a must for spectral trees."),
     ] = False,
     checkpoint_every: Annotated[
         int | None, typer.Option(min=1, help="Write MODEL.checkpoint after every so many examples. Default: never.")

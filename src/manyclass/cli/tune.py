@@ -62,7 +62,8 @@ def run(
     def accuracy(options: list[str]) -> float:
         clf = make_estimator(chosen, options, seed)
         if learns_at_once(chosen):
-            return clf.fit(X[learned], y[learned], sample_weight=weights[learned]).diagnose(X[held], y[held])["accuracy"]
+            clf.fit(X[learned], y[learned], sample_weight=weights[learned])
+            return clf.diagnose(X[held], y[held])["accuracy"]
         for epoch in range(epochs):
             clf._begin_epoch(epoch)
             rows = np.random.default_rng([seed, epoch]).permutation(learned)

@@ -6,9 +6,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..models import recall_tree as model
 from ..models.learners import NormalizedAdaGrad, resolve
-from .answers import changed
+from ..models.recall_tree_start import begin_as_spectral_tree
+from .answers import changed, n_threads
 from .base import EPOCH_LIMITS, ManyClassifier
+from .batches import as_batch
 from .checks import check_options
+
+_FIRST_ROWS = 1 << 14  # from which a spectral tree is grown to begin with
 
 
 class RecallTreeClassifier(ManyClassifier):
@@ -35,6 +39,9 @@ class RecallTreeClassifier(ManyClassifier):
         What a predictor knows of the path: nothing; a bias for each (node, class) on the path, as in the paper;
         weights of its own for (stopping node, class); the same for every node of the path, which is most accurate,
         slowest and largest.
+    init : {None, "spectral"}, default=None
+        "spectral": the tree and its routers begin as a spectral tree of the first rows: of up to 16,384 rows of `fit`,
+        or of those of the first `partial_fit`. None: from nothing, as in the paper.
     start : float, default=0.0
         Weight of the cosine between a row and the running sum of a class's rows, which training then corrects; 0 (none,
         as in the paper) to 1,000,000. It takes as much memory again as the weights of the predictors.
@@ -107,12 +114,13 @@ class RecallTreeClassifier(ManyClassifier):
         "n_candidates": (Integral, 1, 10_000),
         "max_depth": (Integral, 0, model.DEEPEST),
         "path_features": tuple(model.PATH_FEATURES),
+        "init": ("spectral",),
         "start": (Real, 0, model.LARGEST_START),
         "beam": (Integral, 1, model.MOST_PATHS),
         "randomized": bool,
         "loss": tuple(model.LOSSES),
     }
-    _may_be_none = ("n_candidates", "max_depth")
+    _may_be_none = ("n_candidates", "max_depth", "init")
 
     def __init__(
         self,
@@ -120,6 +128,7 @@ class RecallTreeClassifier(ManyClassifier):
         max_depth=None,
         bernstein="auto",
         path_features="off",
+        init=None,
         start=0.0,
         beam=8,
         randomized=False,
@@ -141,6 +150,7 @@ class RecallTreeClassifier(ManyClassifier):
         self.max_depth = max_depth
         self.bernstein = bernstein
         self.path_features = path_features
+        self.init = init
         self.start = start
         self.beam = beam
         self.randomized = randomized
@@ -176,6 +186,14 @@ class RecallTreeClassifier(ManyClassifier):
             seed=seed,
             start=float(self.start),
         )
+
+    def _learn(self, X, order, labels, weights, epoch: int, show=None) -> None:
+        if self.init == "spectral" and self._state["seen"].n_rows[0] == 0:
+            first = order[:_FIRST_ROWS]
+            begin_as_spectral_tree(
+                self._config, self._state, as_batch(X[first]), labels[first], weights[first], n_threads(self.n_jobs)
+            )
+        super()._learn(X, order, labels, weights, epoch, show)
 
     def _bernstein(self) -> float | None:
         value = self.bernstein

@@ -124,6 +124,23 @@ def learn(bank, row, batch, i, gradient, pace, scale):
 
 
 @njit
+def add_weights(bank, lines, amounts, biases):
+    """Add rows of a batch, each times an amount, to the predictors of the same number, and to their biases.
+
+    Mutates: bank. Cost: O(non-zeros).
+    """
+    mask = bank.mask[0]
+    for row in range(amounts.shape[0]):
+        begin, stop = span(lines, row)
+        amount = np.float32(amounts[row])
+        for j in range(begin, stop):
+            f = feature(lines, j)
+            at = slot(row, f, mask) if mask != 0 else np.int64(f)
+            bank.weight[0 if mask != 0 else row, at] += amount * value(lines, row, j)
+        bank.bias[row] += np.float32(biases[row])
+
+
+@njit
 def hash_rows(direct, hashed):
     """Move the weights of a direct bank into an empty hashed one. Mutates: hashed. Cost: O(rows x features)."""
     mask = hashed.mask[0]

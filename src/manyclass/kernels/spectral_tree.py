@@ -11,7 +11,7 @@ few numbers, a learned map of the row, instead of the row.
 import numpy as np
 
 from . import banks
-from .inputs import Dense, feature, span, squared_length, value
+from .inputs import Dense, squared_length
 from .jit import inlined_leaf, leaf, njit
 from .labels import remember
 from .losses import SOFTMAX, probabilities, sigmoid
@@ -217,22 +217,6 @@ def most_labels(pointer):
     for i in range(pointer.shape[0] - 1):
         most = max(most, pointer[i + 1] - pointer[i])
     return most
-
-
-@njit
-def start_at_means(scorer, batch, amounts, bias):
-    """Let every predictor begin at its class's mean row, given as a batch, times an amount. Mutates: scorer."""
-    mask = scorer.mask[0]
-    for y in range(amounts.shape[0]):
-        begin, stop = span(batch, y)
-        for j in range(begin, stop):
-            f, v = feature(batch, j), np.float32(amounts[y]) * value(batch, y, j)
-            if mask == 0:
-                scorer.weight[y, f] += v
-            else:
-                scorer.weight[0, banks.slot(y, f, mask)] += v
-        if amounts[y] > 0.0:
-            scorer.bias[y] += np.float32(bias)
 
 
 @njit

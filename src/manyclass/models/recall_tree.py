@@ -52,7 +52,7 @@ class Config:
     start: float = 0.0
 
 
-def _options(config: Config, epoch: int = 0) -> kernel.Options:
+def options_of(config: Config, epoch: int = 0) -> kernel.Options:
     learner, router_learner = slowed(config.learner, epoch), slowed(config.router_learner, epoch)
     return kernel.Options(
         bernstein=-1.0 if config.bernstein is None else float(config.bernstein),
@@ -79,7 +79,7 @@ def _path_width(config: Config, n_features: int) -> int:
 def init(config: Config, n_features: int, n_classes: int = 0) -> State:
     """A tree that is only a root, with room for the classes known beforehand."""
     adaptive = config.learner.adaptive
-    n_slots = kernel.candidates_wanted(1, _options(config))
+    n_slots = kernel.candidates_wanted(1, options_of(config))
     n_rows = max(_FIRST_CLASSES, n_classes)
     return {
         "tree": make(Tree, node=_FIRST_NODES, side=2),
@@ -97,7 +97,7 @@ def init(config: Config, n_features: int, n_classes: int = 0) -> State:
 
 def learn(config: Config, state: State, batch: Batch, labels, weights, epoch: int = 0) -> None:
     """Learn all rows in turn, making room whenever the kernel asks for it. Mutates: state."""
-    options = _options(config, epoch)
+    options = options_of(config, epoch)
     names = (*_ANSWER, "scale", "seen")
     begin = 0
     while True:
@@ -154,13 +154,13 @@ def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) 
     n = rows_of(batch)
     answers = Answers(np.empty((n, k), np.int32), np.empty((n, k)), np.empty((n, 4), np.int64))
     groups = _groups(config, state, _ANSWER)
-    answer_kernels.predict_batch(*groups, batch, n_classes, _options(config), *answers)
+    answer_kernels.predict_batch(*groups, batch, n_classes, options_of(config), *answers)
     return answers
 
 
 def score(config: Config, state: State, batch: Batch) -> Scored:
     """All candidates of all rows with their probabilities."""
-    options, n = _options(config), rows_of(batch)
+    options, n = options_of(config), rows_of(batch)
     most = width(config, state)
     labels, scores = np.empty((n, most), np.int32), np.empty((n, most))
     sizes = np.empty(n, np.int64)
@@ -173,7 +173,7 @@ def score(config: Config, state: State, batch: Batch) -> Scored:
 
 def paths(config: Config, state: State, batch: Batch) -> list[np.ndarray]:
     """The nodes that each row passes, those of all its paths."""
-    options, tree = _options(config), state["tree"]
+    options, tree = options_of(config), state["tree"]
     longest = int(tree.depth[: n_nodes(state)].max()) + 1
     nodes = np.full((rows_of(batch), longest * options.beam), -1, np.int32)
     groups = [state[name] for name in ("tree", "router", "counts", "candidates")]
@@ -183,7 +183,7 @@ def paths(config: Config, state: State, batch: Batch) -> list[np.ndarray]:
 
 def memory(config: Config, n_features: int, n_classes: int) -> int:
     """Bytes of a trained model, from sizes alone."""
-    options = _options(config)
+    options = options_of(config)
     n_slots = int(kernel.candidates_wanted(n_classes, options))
     depth = int(kernel.depth_limit(n_classes, n_slots, options))
     n_nodes = max(_FIRST_NODES, _power(min(2 << depth, 4 * n_classes) + kernel.DEEPEST))
@@ -229,7 +229,7 @@ def tree_table(state: State, max_depth: int | None = None) -> list[dict]:
 
 def width(config: Config, state: State) -> int:
     """The most labels scored for a row."""
-    return int(kernel.widest(state["candidates"], _options(config)))
+    return int(kernel.widest(state["candidates"], options_of(config)))
 
 
 # -- files ---------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from ..kernels import spectral_answers as answer_kernels
 from ..kernels import spectral_blocks as block_kernels
 from ..kernels import spectral_tree as kernel
+from ..kernels.banks import add_weights
 from ..kernels.inputs import Batch, Csr, Dense, inverse_lengths
 from ..kernels.losses import LOSSES, SOFTMAX, probabilities_batch
 from ..kernels.spectral_paths import OWN_NOTHING, OWN_WEIGHTS, choose_leaves
@@ -136,7 +137,7 @@ def _start_at_means(config: Config, scorer: Bank, batch: Batch, n_features: int,
     present = np.bincount(labels.label, minlength=n_classes) > 0
     # Independent predictors need a doubt to begin with: most labels are wrong for a row.
     bias = 0.0 if LOSSES[config.loss] == SOFTMAX else -config.start / 3
-    kernel.start_at_means(scorer, rows, np.where(present, config.start * lengths, 0.0), bias)
+    add_weights(scorer, rows, np.where(present, config.start * lengths, 0.0), np.where(present, bias, 0.0))
 
 
 def learn(config: Config, state: State, batch: Batch, labels: Any, weights: np.ndarray, epoch: int = 0) -> None:
