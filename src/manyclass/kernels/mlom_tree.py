@@ -1,7 +1,8 @@
 """MLOM tree: Modified Logarithmic Time Online Multiclass Train and Prediction (2018), tagged [MLOM ...].
 
-Its Alg. 1 -> learn_row, step by step; the objective's side (1) -> route_target; §III.C, suspending -> suspend, with its
-three cases in `suspend` and `lose_children`; the means in order -> `ordered`.
+Its Alg. 1 -> learn_row, step by step; the objective's side (1) -> centre; §III.C, suspending -> suspend, with its
+three cases in `suspend` and `lose_children`; the means in order -> `ordered`. Past the paper, where `guests` and
+`candidates` are not None: rows that a router's sign leads away from their class -> visit.
 """
 
 from typing import NamedTuple
@@ -36,7 +37,10 @@ class Options(NamedTuple):
 
 @leaf
 def centre(nodes, table, node, options):
-    """Median or mean of the class means of a node [MLOM §III.B]. Cost: O(log classes), or O(1)."""
+    """Median or mean of the class means of a node [MLOM §III.B]. Cost: O(log classes), or O(1).
+
+    DIFFERS [MLOM §III.B]: by default the median only where there are many classes; halving a few costs accuracy.
+    """
     top = np.int64(nodes.members[node])
     if size_of(table, top) >= options.median_from:
         return median(table, top)
@@ -97,7 +101,10 @@ def take_node(tree, nodes):
 
 @leaf
 def give_birth(tree, nodes, node):
-    """Two children that know nothing [MLOM Alg. 1 l.5]. Mutates: tree, nodes. Cost: O(1)."""
+    """Two children that know nothing [MLOM Alg. 1 l.5]. Mutates: tree, nodes. Cost: O(1).
+
+    DIFFERS [MLOM §III.C 1]: a node used again keeps its router, of which the paper says nothing, as in the LOM tree.
+    """
     for side in (LEFT, RIGHT):
         child = take_node(tree, nodes)
         renew(tree, child, node, side)
