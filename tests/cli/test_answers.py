@@ -180,6 +180,13 @@ def test_tune_knows_the_online_trees(call, digits, algorithm):
     assert f"--algorithm {algorithm}" in told["command"]
 
 
+def test_inspect_shows_the_classes_of_an_mlom_tree(call, digits):
+    options = ("--features", 64, "--algorithm", "mlom-tree", "--option", "centre=median", "--epochs", 2)
+    assert call("train", "train.svm", *options, "--model", "m").code == 0
+    text = call("inspect", "m", "--depth", 1).out
+    assert "node 0: 10 labels" in text and text.count(": 5 labels") == 2
+
+
 def test_tune_prints_a_command_line_that_works(call, digits):
     pytest.importorskip("optuna")
     told = call("tune", "train.svm", "--features", 64, "--seconds", 30, "--trials", 2, "--epochs", 1)
