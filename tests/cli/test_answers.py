@@ -171,6 +171,22 @@ def test_labels_by_number(call):
     assert call("inspect", "m", "--labels").out == "0\tx\n1\ty\\tz\n"
 
 
+@pytest.mark.parametrize("algorithm", ["lom-tree", "mlom-tree"])
+def test_tune_knows_the_online_trees(call, digits, algorithm):
+    pytest.importorskip("optuna")
+    options = ("--features", 64, "--algorithm", algorithm, "--trials", 1, "--epochs", 1)
+    told = json.loads(call("tune", "train.svm", *options, "--json").out)
+    assert told["trials"] == 1 and 0 <= told["default_accuracy"] <= told["accuracy"] <= 1
+    assert f"--algorithm {algorithm}" in told["command"]
+
+
+def test_inspect_shows_the_classes_of_an_mlom_tree(call, digits):
+    options = ("--features", 64, "--algorithm", "mlom-tree", "--option", "centre=median", "--epochs", 2)
+    assert call("train", "train.svm", *options, "--model", "m").code == 0
+    text = call("inspect", "m", "--depth", 1).out
+    assert "node 0: 10 labels" in text and text.count(": 5 labels") == 2
+
+
 def test_tune_prints_a_command_line_that_works(call, digits):
     pytest.importorskip("optuna")
     told = call("tune", "train.svm", "--features", 64, "--seconds", 30, "--trials", 2, "--epochs", 1)

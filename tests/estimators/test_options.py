@@ -128,7 +128,8 @@ MODELS = [
     LabelTreeClassifier(arity=4, n_trees=2),
     LabelTreeClassifier(arity=20, loss="logistic"),
     LomTreeClassifier(nodes_per_class=4),
-    MlomTreeClassifier(),
+    MlomTreeClassifier(guests=False),
+    MlomTreeClassifier(nodes_per_class=4),
     LomTreeClassifier(learner="sgd", table_bits=10, nodes_per_class=2),
 ]
 
@@ -141,7 +142,8 @@ def test_estimate_of_memory_is_near_the_truth(model, many):
     actual = model.fit(X, y).n_bytes_
     # An upper bound where the recall bound ends the descent or few (node, class) pairs come to learn.
     held_back = isinstance(model, RecallTreeClassifier) and (model.beam == 1 or model.path_features != "off")
-    held_back |= isinstance(model, LomTreeClassifier)  # counted with all the nodes that it may have
+    # Counted with all the nodes that they may have.
+    held_back |= isinstance(model, LomTreeClassifier) or (isinstance(model, MlomTreeClassifier) and model.guests)
     assert 0.5 <= estimate / actual <= (6.0 if held_back else 2.0)
 
 

@@ -12,6 +12,9 @@ from manyclass import SGD, RecallTreeClassifier
 from manyclass.estimators import answers, batches
 from manyclass.kernels.recall_tree import candidates_wanted, depth_limit
 from manyclass.models import recall_tree as model
+from manyclass.models.label_tree_state import as_labels
+from manyclass.models.recall_tree_start import begin_as_spectral_tree
+from manyclass.models.spectral_filter import Growth, grow_filter
 from manyclass.models.state import flatten
 
 
@@ -344,19 +347,16 @@ def test_a_tree_may_begin_as_a_spectral_tree(many, options):
 
 
 def test_a_spectral_beginning_sends_rows_where_the_spectral_tree_does(digits):
-    from manyclass.models.recall_tree_start import begin_as_spectral_tree
-    from manyclass.models.spectral_filter import Growth, grow_filter
-
     X, y = digits
     X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32)
     clf = RecallTreeClassifier(random_state=0, n_candidates=4, max_depth=2, bernstein=None, beam=1)
     clf.partial_fit(X[:1], y[:1], classes=np.arange(10))
     state = clf._spec.init(clf._config, 64, 10)
-    begin_as_spectral_tree(clf._config, state, as_batch(X), y.astype(np.int32), np.ones(len(y)), 1)
+    begin_as_spectral_tree(clf._config, state, batches.as_batch(X), y.astype(np.int32), np.ones(len(y)), 1)
     clf._state = state
     growth = Growth(2, 4, 0, 0.999, 1.0, 0.02, clf._config.seed)
     labels = as_labels(y)
-    grown = grow_filter(as_batch(X), labels, np.ones(len(y)), (64, 10), growth, 1, lambda share: None)
+    grown = grow_filter(batches.as_batch(X), labels, np.ones(len(y)), (64, 10), growth, 1, lambda share: None)
     root = slice(grown.routers.first[0], grown.routers.first[1])
     goes_right = X[:, grown.routers.feature[root]] @ grown.routers.weight[root] > grown.routers.bias[0]
     passed = clf.decision_path(X).toarray()

@@ -35,7 +35,12 @@ LOM_TREES = {
     "swapping": {"nodes_per_class": 1, "swap_resistance": 0.1, "split_mass": 1},
     "hashed": {"table_bits": 9, "learner": SGD(rate=0.5), "loss": "logistic"},
 }
-MLOM_TREES = {"default": {}, "mean": {"centre": "mean", "learner": "sgd"}, "hashed": {"table_bits": 9, "max_depth": 4}}
+MLOM_TREES = {
+    "default": {},
+    "paper": {"centre": "median", "guests": False},
+    "mean": {"centre": "mean", "learner": "sgd"},
+    "hashed": {"table_bits": 9, "max_depth": 4},
+}
 LABEL_TREES = {"default": {}, "deep": {"arity": 4, "beam": 2, "loss": "logistic"}, "wide": {"arity": 20}}
 
 

@@ -17,10 +17,20 @@ from manyclass.models.state import make
 
 OPTIONS = {
     "centre": st.sampled_from(["median", "mean"]),
+    "guests": st.booleans(),
+    "split_mass": st.sampled_from([0.0, 2.5]),
+    "nodes_per_class": st.sampled_from([1.0, 32.0]),
     "max_depth": st.sampled_from([0, 2, 60]),
     "loss": st.sampled_from(["hinge", "absolute", "logistic"]),
 }
-PLAIN = {"centre": "median", "max_depth": 60, "loss": "hinge"}
+PLAIN = {
+    "centre": "median",
+    "guests": False,
+    "split_mass": 10.0,
+    "nodes_per_class": 32.0,
+    "max_depth": 60,
+    "loss": "hinge",
+}
 
 
 def learn_both(X, y, weights, sparse, learner, **options):
@@ -58,10 +68,14 @@ def test_kernel_equals_reference(seed, n_labels, sparse, learner, **options):
     assert not grown
     answers = model.predict(config, state, as_batch(X, sparse), n_labels, n_labels)
     for x, labels, scores, work in zip(X.astype(float), *answers, strict=True):
-        leaf, depth = tree.leaf(x)
+        depth, shares = tree.leaf(x)[1], tree.shares(x)
         if tree.close_calls:
             return
-        assert labels[0] in leaf.active and scores[0] == 0.0 and np.all(scores[1:] == -np.inf)
+        if options["guests"]:
+            told = {label: np.exp(score) for label, score in zip(labels, scores, strict=True) if score > -np.inf}
+            assert told == pytest.approx(shares)
+        else:
+            assert labels[0] in shares and scores[0] == 0.0 and np.all(scores[1:] == -np.inf)
         assert sorted(labels.tolist()) == list(range(n_labels))
         assert work.tolist() == [depth, depth + 1, depth, 0]
     if options["max_depth"] == 60:
@@ -72,13 +86,17 @@ def test_the_streams_of_the_comparison_suspend():
     X, y, weights = stream(3, 70, 12, False)
     tree = learn_both(X, y, weights, False, "sgd", **PLAIN)[2]
     assert tree.n_births > 15 and tree.n_deaths > 3
+    tree = learn_both(X, y, weights, False, "sgd", **{**PLAIN, "guests": True, "split_mass": 2.5})[2]
+    assert tree.n_births > 15 and tree.n_deaths == 0 and tree.n_visits == np.sum(weights > 0)
 
 
-def test_the_median_halves_the_classes():
+@pytest.mark.parametrize("guests", [False, True])
+def test_the_median_halves_the_classes(guests):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 64, 12_000).astype(np.int32)
     X = (3 * rng.standard_normal((64, 16))[y] + 0.3 * rng.standard_normal((12_000, 16))).astype(np.float32)
-    config = model.Config(**PLAIN, table_bits=20, learner=NormalizedAdaGrad(4.0), seed=0)
+    options = {**PLAIN, "guests": guests}
+    config = model.Config(**options, table_bits=20, learner=NormalizedAdaGrad(4.0), seed=0)
     state = model.init(config, 16)
     model.learn(config, state, Dense(X), y, np.ones(12_000))
     model.check(config, state, 16, 64, False)

@@ -78,7 +78,7 @@ def branches_of(trained: Trained, depth: int) -> list[dict[str, Any]]:
         if row["depth"] <= depth:
             labels = [str(trained.label(label)) for label in names[np.array(below[row["node"]], int)].tolist()]
             kept = {name: int(row[name]) for name in ("node", "parent", "depth")}
-            what = "candidates" if mass is None else "labels"
+            what = "candidates" if clf._spec.name == "recall-tree" else "labels"
             out.append({**kept, "n_labels": len(labels), "labels": labels, "what": what})
     return out
 

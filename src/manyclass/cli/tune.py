@@ -34,6 +34,21 @@ _SPACES: dict[str, dict[str, Any]] = {
         "beam": (int, 1, 8, True),
         "spread": (float, 0.3, 2.0, True),
     },
+    "lom-tree": {
+        "learner": ["normalized-adagrad"],
+        "learner.decay": [1.0],
+        "learner.rate": (float, 0.5, 16.0, True),
+        "split_mass": (float, 1.0, 50.0, True),
+        "nodes_per_class": (int, 8, 64, True),
+    },
+    "mlom-tree": {
+        "centre": ["auto", "median", "mean"],
+        "learner": ["normalized-adagrad"],
+        "learner.decay": [1.0],
+        "learner.rate": (float, 0.5, 16.0, True),
+        "split_mass": (float, 1.0, 50.0, True),
+        "nodes_per_class": (int, 8, 64, True),
+    },
     "one-against-all": {
         "learner": ["sgd", "adagrad", "normalized-adagrad"],
         "learner.rate": (float, 0.05, 10.0, True),

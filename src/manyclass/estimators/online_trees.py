@@ -47,7 +47,8 @@ class OnlineTreeMixin:
         -------
         list of dict
             For each level: `depth`, `nodes` (how many), `leaves` (how many of them), and for each of its nodes
-            `classes` (how many came by; of an MLOM tree, how many it has now) and `mass` (weight of the rows).
+            `classes` (how many came by; of an MLOM tree, how many it has now, without guests) and `mass` (weight of the
+            rows).
         """
         check_is_fitted(self, "_state")
         assert self._spec.tree_table is not None

@@ -44,6 +44,8 @@ def route_target(nodes, table, node, at):
     """1 where the label's mean margin lies above the node's, else -1 [OT Alg. 1 l.8-11]. Cost: O(1).
 
     DIFFERS [OT Alg. 1 l.6-8]: the means of the rows before, as in LOM; else a label's own margin would choose its side.
+    DIFFERS [OT Alg. 1 l.9, 11]: no sets Y_L and Y_R, the means say it; and targets of -1 and 1, as LOM, not 0 and 1.
+    DIFFERS [LOM Alg. 1]: equal means go left, as in OT, not right.
     """
     own = mean(table.margin[at], table.taught[at])
     return 1.0 if own > mean(nodes.margin[node], nodes.taught[node]) else -1.0
@@ -96,7 +98,8 @@ def recycle(tree, nodes, orphan):
 def may_split(tree, nodes, candidates, seen, node, depth, options):
     """Whether a leaf holds labels enough that should part [OT Alg. 1, p_thr; LOM Alg. 1]. Cost: O(1).
 
-    DIFFERS [LOM Alg. 1]: more than split_mass beside the heaviest label, not the second label at once.
+    DIFFERS [LOM Alg. 1]: more than split_mass beside the heaviest label, not the second label at once; and at most
+    nodes_per_class inner nodes for each label seen, not T, since K need not be known.
     """
     beside = nodes.total[node] - candidates.mass[node, 0]
     if candidates.size[node] < 2 or beside <= options.split_mass or depth >= options.max_depth:
@@ -111,6 +114,7 @@ def split(tree, nodes, candidates, seen, node, options):
     """Give a leaf two children, new or recycled; whether it could be done. Mutates: tree, nodes, candidates.
 
     Cost: O(depth). DIFFERS [OT Alg. 1 l.16-19]: both children begin with nothing, as in LOM, none as a copy.
+    DIFFERS [LOM SetNode]: a recycled node keeps its router, as in VW; the paper says nothing of it.
     """
     if tree.n_nodes[0] < 2.0 * options.nodes_per_class * seen.n_labels[0]:
         left, right = np.int64(tree.n_nodes[0]), np.int64(tree.n_nodes[0] + 1)
@@ -125,7 +129,8 @@ def split(tree, nodes, candidates, seen, node, options):
         renew(tree, child, node, side)
         nodes.total[child] = nodes.margin[child] = nodes.taught[child] = candidates.covered[child] = 0.0
         candidates.size[child] = 0
-        nodes.smallest[child] = nodes.total[node] / 2.0  # [LOM Alg. 1, C_left and C_right]
+        # DIFFERS [LOM Alg. 1, C_left and C_right]: halves of a mass, not rounded down and up
+        nodes.smallest[child] = nodes.total[node] / 2.0
     raise_smallest(tree, nodes, left)
     return True
 
@@ -162,7 +167,8 @@ def learn_row(tree, nodes, router, candidates, table, seen, batch, i, label, wei
                 return known
         route = banks.score(router, node, batch, i)
         target = route_target(nodes, table, node, at)  # [OT Alg. 1 l.8-11]
-        note_margin(nodes, table, node, at, route, weight)  # [OT Alg. 1 l.6-7]
+        # DIFFERS [LOM Alg. 1]: the margin before the router's step, as OT, not after it [OT Alg. 1 l.6-7]
+        note_margin(nodes, table, node, at, route, weight)
         teach(router, node, batch, i, route, target, weight, step, scale, options.loss)  # [OT Alg. 1 l.12]
         # DIFFERS [OT Alg. 1 l.13]: by the router's sign, as in LOM, and before its step, which knows the label; then
         # leaves see what answers will see. "target" is the printed way.

@@ -32,6 +32,7 @@ def note_margin(nodes, table, node, at, margin, weight):
     """Take a margin into the means of a node and of one of its labels. Mutates: nodes, table. Cost: O(1).
 
     DIFFERS [OT Alg. 1 l.6-7]: cut to -1..1, the range of the targets, as VW does; a few rows far out moved the means.
+    DIFFERS [OT Alg. 1 l.14]: counted at the node whose mean it is; printed, after the move to the child.
     """
     cut = min(1.0, max(-1.0, margin)) * weight
     table.margin[at] += cut
@@ -42,7 +43,10 @@ def note_margin(nodes, table, node, at, margin, weight):
 
 @leaf
 def slope(loss, route, target):
-    """Derivative of the loss in the route; the target is -1 or 1. Cost: O(1)."""
+    """Derivative of the loss in the route; the target is -1 or 1. Cost: O(1).
+
+    DIFFERS [OT Alg. 1 l.12]: hinge or logistic loss beside the absolute one; the hinge halves the error on ALOI.
+    """
     if loss == LOGISTIC:
         return sigmoid(route) - (1.0 if target > 0.0 else 0.0)
     if loss == ABSOLUTE:
@@ -54,8 +58,9 @@ def slope(loss, route, target):
 def router_pace(update, rate, scale, sq_norm):
     """The step of one example for routers that learn alone. Cost: O(1).
 
-    Normalised AdaGrad is slowed by the number of features of full size once more than elsewhere: on dense rows, where
-    all of them move one score together, the routers overshot (docs/log/lom_tree.md).
+    DIFFERS [OT Alg. 1, R]: which regression algorithm is left open there. Normalised AdaGrad is slowed by the number of
+    features of full size once more than elsewhere: on dense rows, where all of them move one score together, the
+    routers overshot (docs/log/lom_tree.md).
     """
     step = pace(update, rate, scale, sq_norm)
     if update == NORMALIZED_ADAGRAD:

@@ -10,15 +10,17 @@ from ..kernels.labels import EMPTY
 from ..kernels.margins import ROUTER_LOSSES
 from ..kernels.trees import DEEPEST
 from .banks import bank_bytes, grow_bank, make_bank, slim_bank
-from .groups import Bank, GrownTree, MlomNodes, MlomTable, Scale, Seen, State
+from .groups import Bank, Candidates, GrownTree, MlomNodes, MlomTable, NodeMargins, Scale, Seen, State
 from .grown_trees import check_grown_tree, climb, depths, tabulate
-from .invariants import check_bank, check_scale, check_seen, need, need_no_pruning, need_range
+from .invariants import check_bank, check_candidates, check_scale, check_seen, need, need_no_pruning, need_range
 from .learners import Learner, slowed
 from .spec import Answers, ModelSpec, Scored, register, rows_of
 from .state import cut, make, resize
 from .tables import check_table, move_entries
 
-CENTRES = ("median", "mean")
+_MEDIAN_FROM = {"auto": 100, "median": 0, "mean": 1 << 31}  # classes that a node has at least
+CENTRES = tuple(_MEDIAN_FROM)
+SLOTS = 16  # labels that a leaf with guests can answer
 
 _FIRST_NODES, _FIRST_ENTRIES = 128, 1024
 
@@ -33,12 +35,17 @@ class Config:
     table_bits: int
     learner: Learner
     seed: int
+    guests: bool = False  # with these defaults, the first files of format 1 are read: they have no guests
+    split_mass: float = 10.0
+    nodes_per_class: float = 32.0
 
 
 def _options(config: Config, epoch: int = 0) -> kernel.Options:
     learner = slowed(config.learner, epoch)
     return kernel.Options(
-        by_median=config.centre == "median",
+        median_from=_MEDIAN_FROM[config.centre],
+        nodes_per_class=float(config.nodes_per_class),
+        split_mass=float(config.split_mass),
         max_depth=DEEPEST if config.max_depth is None else int(config.max_depth),
         loss=ROUTER_LOSSES[config.loss],
         update=learner.update,
@@ -48,9 +55,14 @@ def _options(config: Config, epoch: int = 0) -> kernel.Options:
 
 def init(config: Config, n_features: int, n_classes: int = 0) -> State:
     """A tree that is only a root."""
+    counts: State = {}
+    if config.guests:
+        counts["guests"] = make(NodeMargins, node=_FIRST_NODES)
+        counts["candidates"] = make(Candidates, node=_FIRST_NODES, slot=SLOTS)
     return {
         "tree": make(GrownTree, node=_FIRST_NODES, side=2),
         "nodes": make(MlomNodes, node=_FIRST_NODES),
+        **counts,
         "router": make_bank(_FIRST_NODES, n_features, config.table_bits, config.learner.adaptive),
         "table": make(MlomTable, entry=_FIRST_ENTRIES),
         "scale": make(Scale, feature=n_features),
@@ -62,7 +74,7 @@ def learn(config: Config, state: State, batch: Batch, labels, weights, epoch: in
     """Learn all rows in turn, making room whenever the kernel asks for it. Mutates: state."""
     options, begin = _options(config, epoch), 0
     while True:
-        groups = [state[name] for name in GROUPS]
+        groups = [state.get(name) for name in GROUPS]
         begin = kernel.learn_batch(*groups, batch, labels, weights, begin, options)
         if begin == len(labels):
             return
@@ -72,16 +84,17 @@ def learn(config: Config, state: State, batch: Batch, labels, weights, epoch: in
 def _make_room(config: Config, state: State) -> None:
     """Enlarge what the next example would not fit into. Each size only depends on the examples before it."""
     tree, nodes, table, new = state["tree"], state["nodes"], state["table"], dict(state)
-    if tree.n_nodes[0] + 2 > len(tree.parent):
+    if tree.n_nodes[0] + 4 > len(tree.parent):
         size = 2 * len(tree.parent)
-        for name in ("tree", "nodes"):
+        for name in _by_node(state):
             new[name] = resize(state[name], node=size)
         new["router"] = grow_bank(state["router"], size, len(state["scale"].inverse), config.table_bits)
-    if 2 * (table.n_entries[0] + DEEPEST + 2) > len(table.key):
+    n_more = 2 * (DEEPEST + 2)  # entries that one example may need
+    if 2 * (table.n_entries[0] + n_more) > len(table.key):
         # What deleted nodes left behind goes first; the table doubles if that is not half of it.
         alive = tree.identity[np.flatnonzero(depths(tree) >= 0)]
         n_kept = int(np.sum(np.isin(table.key[table.key != EMPTY] >> 32, alive)))
-        double = 4 * (n_kept + DEEPEST + 2) > len(table.key)
+        double = 4 * (n_kept + n_more) > len(table.key)
         moved, place = move_entries(table, (2 if double else 1) * len(table.key), alive)
         for links in (moved.left, moved.right):
             links[:] = place[links]
@@ -90,8 +103,13 @@ def _make_room(config: Config, state: State) -> None:
     state.update(new)  # all at once: arrays that disagree in size would be written past
 
 
+def _by_node(state: State) -> list[str]:
+    """Groups that have a line for each node."""
+    return [name for name in ("tree", "nodes", "guests", "candidates") if name in state]
+
+
 def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Answers:
-    """The k best labels of all rows; only the first has a score."""
+    """The k best labels of all rows; without guests only the first has a score."""
     n = rows_of(batch)
     answers = Answers(np.zeros((n, k), np.int32), np.full((n, k), -np.inf), np.empty((n, 4), np.int64))
     kernel.predict_batch(*_answering(state), batch, n_classes, *answers)
@@ -99,15 +117,16 @@ def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) 
 
 
 def _answering(state: State) -> list:
-    return [state[name] for name in ("tree", "nodes", "router", "table")]
+    return [state.get(name) for name in ("tree", "nodes", "candidates", "router", "table")]
 
 
 def score(config: Config, state: State, batch: Batch) -> Scored:
-    """The class of each row's leaf."""
-    answers = predict(config, state, batch, 1, 0)
+    """The class of each row's leaf, or with guests its labels with their shares."""
+    most = width(config, state)
+    answers = predict(config, state, batch, most, 0)
     sizes = np.sum(answers.scores > -np.inf, axis=1)
-    used = sizes > 0
-    return Scored(sizes, answers.labels[used, 0], np.ones(int(used.sum())))
+    used = np.arange(most) < sizes[:, None]
+    return Scored(sizes, answers.labels[used], np.exp(answers.scores[used]))
 
 
 def paths(config: Config, state: State, batch: Batch) -> list[np.ndarray]:
@@ -118,11 +137,14 @@ def paths(config: Config, state: State, batch: Batch) -> list[np.ndarray]:
 
 
 def memory(config: Config, n_features: int, n_classes: int) -> int:
-    """Bytes of a trained model, from sizes alone: a leaf for each class."""
-    n_nodes = max(_FIRST_NODES, _power(2 * n_classes + 2))
+    """Bytes of a trained model, from sizes alone: a leaf a class; with guests, as if it had all nodes that it may."""
+    per_class = max(1.0, config.nodes_per_class) if config.guests else 1.0
+    n_nodes = max(_FIRST_NODES, _power(2 * per_class * n_classes + 4))
     n_entries = 2 * _power(2 * n_classes * max(1.0, np.log2(n_classes)))
+    n_entries = max(_FIRST_ENTRIES, n_entries, 2 * _power(4 * n_nodes) if config.guests else 0)
+    a_node = 32 + (32 + 12 + 12 * SLOTS if config.guests else 0)
     total = bank_bytes(n_nodes, n_features, config.table_bits, config.learner.adaptive)
-    return total + n_nodes * (16 + 16) + 54 * max(_FIRST_ENTRIES, n_entries) + 4 * n_features
+    return total + n_nodes * a_node + 54 * n_entries + 4 * n_features
 
 
 def _power(n: float) -> int:
@@ -137,11 +159,11 @@ def n_nodes(state: State) -> int:
 
 def width(config: Config, state: State) -> int:
     """The most labels answered for a row."""
-    return 1
+    return SLOTS if config.guests else 1
 
 
 def tree_table(state: State, max_depth: int | None = None) -> list[dict]:
-    """The nodes down to a depth, parents before children, with the classes that they have now."""
+    """The nodes down to a depth, parents before children, with the classes that they have now; not their guests."""
     return tabulate(state["tree"], state["table"], max_depth, state["table"].active != 0)
 
 
@@ -150,6 +172,8 @@ def tree_table(state: State, max_depth: int | None = None) -> list[dict]:
 GROUPS = {
     "tree": GrownTree,
     "nodes": MlomNodes,
+    "guests": (NodeMargins, None),
+    "candidates": (Candidates, None),
     "router": Bank,
     "table": MlomTable,
     "scale": Scale,
@@ -171,8 +195,14 @@ def check(config: Config, state: State, n_features: int, n_classes: int, slim: b
     check_bank("router", state["router"], n_features, config.learner.adaptive and not slim)
     for name, size in (("router", len(state["router"].bias)), ("nodes", len(nodes.members))):
         need(size == room, f"{name} has {size} rows for {room} nodes.")
+    for name in ("guests", "candidates"):
+        need((name in state) == config.guests, f"the group {name!r} and the option guests do not fit each other.")
+    if config.guests:
+        for name, size in (("guests", len(state["guests"].margin)), ("candidates", len(state["candidates"].size))):
+            need(size == room, f"{name} has {size} rows for {room} nodes.")
+        check_candidates(state["candidates"], n_classes)
     check_table(table, int(tree.n_identities[0]), n_classes)
-    _check_members(tree, nodes, table)
+    _check_members(tree, nodes, table, config.guests)
     check_scale(state["scale"], n_features)
     check_seen(state["seen"], n_classes)
 
@@ -191,7 +221,7 @@ def _free_nodes(nodes: MlomNodes, n: int) -> np.ndarray:
     return np.array(found, np.int64)
 
 
-def _check_members(tree: GrownTree, nodes: MlomNodes, table: MlomTable) -> None:
+def _check_members(tree: GrownTree, nodes: MlomNodes, table: MlomTable, guests: bool) -> None:
     """Ordered sets that are search trees of their node's active classes, as large as they say."""
     inside = np.flatnonzero(depths(tree) >= 0)
     for name, links in (("nodes.members", nodes.members), ("table.left", table.left), ("table.right", table.right)):
@@ -200,7 +230,7 @@ def _check_members(tree: GrownTree, nodes: MlomNodes, table: MlomTable) -> None:
     need(np.isfinite(table.mean).all(), "table.mean holds a number that is not finite.")
     top = nodes.members[inside].astype(np.int64)
     counts = np.where(top >= 0, table.size[top], 0)
-    need((counts[tree.children[inside, 0] >= 0] >= 2).all(), "an inner node has fewer than two classes.")
+    need(guests or (counts[tree.children[inside, 0] >= 0] >= 2).all(), "an inner node has fewer than two classes.")
     met, owner, place = _walk_members(table, top[top >= 0], tree.identity[inside][top >= 0].astype(np.int64))
     need(len(np.unique(met)) == len(met), "an entry is in two places.")
     alive = np.isin(table.key >> 32, tree.identity[inside]) & (table.key != EMPTY)
@@ -229,12 +259,15 @@ def _walk_members(table: MlomTable, level: np.ndarray, owner: np.ndarray) -> tup
 
 
 def slim(config: Config, state: State, n_classes: int, prune: float = 0.0) -> tuple[Config, State]:
-    """What answers need: no sums of squared gradients."""
+    """What answers need: no sums of squared gradients; with guests, no means of margins either."""
     need_no_pruning(prune)
     out, n = dict(state), n_nodes(state)
     out["router"] = slim_bank(state["router"], n)
-    for name in ("tree", "nodes"):
+    for name in _by_node(state):
         out[name] = cut(state[name], node=n)
+    if config.guests:  # leaves answer by what came to them, not by their members
+        out["nodes"], out["guests"] = make(MlomNodes, node=n), make(NodeMargins, node=n)
+        out["table"] = make(MlomTable, entry=2)
     return config, out
 
 

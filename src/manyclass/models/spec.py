@@ -46,7 +46,7 @@ class ModelSpec:
 
     name: str
     config: type
-    groups: dict[str, Any]  # of the state: its type, or several of which one fits
+    groups: dict[str, Any]  # of the state: its type, or several of which one fits; with None among them, it may lack
     init: Callable[[Any, int, int], State]  # (config, n_features, classes known beforehand or 0)
     learn: Callable[..., None]  # (config, state, batch, labels, weights, epoch)
     predict: Callable[..., Answers]  # (config, state, batch, k, n_classes)

@@ -55,7 +55,7 @@ def flatten(state: State) -> dict[str, np.ndarray]:
 
 
 def unflatten(arrays: dict[str, np.ndarray], types: dict[str, Any]) -> State:
-    """The groups again, from the arrays of a file: every one of them there, of its type and with its dimensions.
+    """The groups again, from the arrays of a file: all that must be there, of their types and dimensions.
 
     A further tree's groups are those of the first with a number behind the name: `tree_1`.
     """
@@ -68,13 +68,18 @@ def unflatten(arrays: dict[str, np.ndarray], types: dict[str, Any]) -> State:
         kinds = types.get(re.sub(r"_[1-9][0-9]{0,2}$", "", name))
         if kinds is None:
             raise ModelFormatError(f"there is no group of arrays named {name!r} in this algorithm.")
-        kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+        kinds = [kind for kind in (kinds if isinstance(kinds, tuple) else (kinds,)) if kind is not None]
         group = next((kind for kind in kinds if set(kind._fields) == set(fields)), kinds[0])
         state[name] = group(**_checked(name, fields, fields_of(group)))
-    missing = [name for name in types if name not in state]
+    missing = [name for name, kinds in types.items() if name not in state and not _optional(kinds)]
     if missing:
         raise ModelFormatError(f"the group of arrays {missing[0]!r} is missing.")
     return state
+
+
+def _optional(kinds: Any) -> bool:
+    """Whether a state may be without the group: None is one of its types."""
+    return isinstance(kinds, tuple) and None in kinds
 
 
 def _checked(name: str, arrays: dict[str, np.ndarray], fields: dict[str, Field]) -> dict[str, np.ndarray]:
