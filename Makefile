@@ -6,6 +6,7 @@
 # make reproduce-label-tree  ablation and online tables of the label tree (needs MANYCLASS_DATA; ten minutes)
 # make race-label-tree       the label tree beside PECOS, napkinXC and omikuji (the same; a quarter of an hour)
 # make reproduce-lom-trees  tables of the LOM and MLOM trees (needs MANYCLASS_DATA; half an hour)
+# make reproduce-spectral-tree  tables of the spectral tree, rivals beside it (needs MANYCLASS_DATA; half an hour)
 # make reproduce-files       parsing speed, mutated lines and models, kills in training (half an hour)
 # make reproduce-theory       the bound of Theorem 2 beside the error (a minute)
 # make bench-vw               speed against Vowpal Wabbit, on one idle core (needs MANYCLASS_DATA; minutes)
@@ -15,7 +16,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: demo test lint clean reproduce-recall-tree reproduce-label-tree race-label-tree \
-  reproduce-lom-trees reproduce-files reproduce-theory bench-vw
+  reproduce-lom-trees reproduce-spectral-tree reproduce-files reproduce-theory bench-vw
 .DEFAULT_GOAL := test
 
 demo: .venv/.installed
@@ -38,6 +39,11 @@ reproduce-recall-tree: .venv/.installed-plot
 reproduce-lom-trees: .venv/.installed-plot
 	@for script in table1.py errors.py depth.py time_per_sample.py; do \
 	  $(BIN)/python reproduce/lom_trees/$$script || exit 1; done
+
+reproduce-spectral-tree: .venv/.installed-plot
+	@$(BIN)/python reproduce/spectral_tree_2015/aloi.py
+	@$(BIN)/python reproduce/spectral_tree_2015/topics.py
+	@$(BIN)/python reproduce/spectral_tree_2015/multilabel.py --folder .venv/rivals
 
 reproduce-label-tree: .venv/.installed-plot
 	@for script in online.py ablation.py slim.py; do $(BIN)/python reproduce/label_tree/$$script || exit 1; done

@@ -23,6 +23,7 @@ from manyclass import (
     ModelFormatError,
     OneAgainstAllClassifier,
     RecallTreeClassifier,
+    SpectralTreeClassifier,
     load_model,
 )
 from manyclass.io import model_file
@@ -51,6 +52,13 @@ def small_models(seed: int = 0) -> dict[str, object]:
         "label tree": LabelTreeClassifier(arity=4, n_epochs=1, random_state=0).fit(X, y),
         "label tree, several": LabelTreeClassifier(arity=4, n_epochs=1, random_state=0).fit(X, several),
         "label tree, online": LabelTreeClassifier(arity=4, random_state=0).partial_fit(X, y),
+        "spectral tree": SpectralTreeClassifier(n_candidates=3, n_epochs=1, random_state=0).fit(X, names[y]),
+        "spectral tree, several": SpectralTreeClassifier(
+            n_candidates=4, n_trees=2, beam=2, leaf="bias", n_epochs=1, random_state=0
+        ).fit(X, several),
+        "spectral tree, low rank": SpectralTreeClassifier(
+            n_candidates=4, n_head=2, rank=3, n_epochs=1, random_state=0
+        ).fit(X, y),
     }
 
 
@@ -64,7 +72,9 @@ def use(model) -> None:
         model.decision_path(X)
         if hasattr(model, "tree_table"):
             model.tree_table()
-        if model._slim:
+        if hasattr(model, "topics"):
+            model.topics(distinctive=True)
+        if model._slim or not hasattr(model, "partial_fit"):
             return
         if getattr(model, "_multilabel", False):
             model.partial_fit(X, np.eye(9, max(9, len(model.classes_)), dtype=np.int8))

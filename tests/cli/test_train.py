@@ -222,7 +222,7 @@ def test_options_reach_the_algorithm(call, digits):
         (("--option", "n_epochs=3"), "use --epochs"),
         (("--option", "learner.rate=1"), "learner=sgd"),
         (("--option", "learner=sgd", "-o", "learner.magic=1"), "magic"),
-        (("--algorithm", "magic"), "must be one of recall-tree, label-tree, lom-tree, mlom-tree"),
+        (("--algorithm", "magic"), "must be one of recall-tree, label-tree, spectral-tree, lom-tree, mlom-tree"),
         (("--in-memory", "--resume"), "--in-memory"),
         (("--input-format", "magic"), "--input-format must be one of"),
         (("--labels", "many"), "--labels must be one or several"),

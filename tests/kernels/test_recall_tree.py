@@ -215,7 +215,7 @@ def router_after(label, n_steps=30):
     for node, own in ((1, 7), (2, 8)):
         add_mass(table, node, own, 10.0)
         counts.total[node] = 10.0
-    batch, options = Dense(np.array([[1.0, 0.0]], np.float32)), model._options(config)
+    batch, options = Dense(np.array([[1.0, 0.0]], np.float32)), model.options_of(config)
     for _ in range(n_steps):
         kernel.observe_scale(state["scale"], batch, 0)
         step = kernel.pace(options.router_update, options.router_rate, state["scale"], 1.0)
@@ -250,7 +250,7 @@ def test_rounding_does_not_choose_a_side(n):
 
 def options(**changes):
     config = model.Config(None, None, None, "off", 1, False, "softmax", 20, SGD(), SGD(), 0)
-    return model._options(config)._replace(**changes)
+    return model.options_of(config)._replace(**changes)
 
 
 @pytest.mark.parametrize(("n_labels", "wanted"), [(1, 4), (2, 4), (3, 8), (1000, 40), (1024, 40), (10**6, 80)])

@@ -58,7 +58,7 @@ def test_everything_grew(grown):
     for name in ("tree", "table", "scorer", "candidates", "path"):
         assert state[name][0].size > first[name][0].size, name
     assert state["seen"].n_labels[0] == N_CLASSES
-    assert state["candidates"].label.shape[1] == kernel.candidates_wanted(N_CLASSES, recall_tree._options(config))
+    assert state["candidates"].label.shape[1] == kernel.candidates_wanted(N_CLASSES, recall_tree.options_of(config))
     assert 2 * state["table"].n_entries[0] <= len(state["table"].key)
 
 

@@ -131,6 +131,8 @@ def check(config: Config, state: State, n_features: int, n_classes: int, slim: b
     need(1 <= config.beam <= MOST_PATHS, f"beam is {config.beam}.")
     need(8 <= config.table_bits <= 40, f"table_bits is {config.table_bits}.")
     need(config.rank is None or config.rank > 0, f"rank is {config.rank}.")
+    need(1 <= config.n_candidates <= n_classes, f"n_candidates is {config.n_candidates}.")
+    need(0 <= config.n_head <= n_classes, f"n_head is {config.n_head}.")
     tree, routers, forest, candidates = (state[name] for name in ("tree", "routers", "forest", "candidates"))
     check_forest(tree, forest)
     n = len(tree.parent)
