@@ -1,8 +1,12 @@
 """Table 2 of the spectral paper on WordNet and revdict: what the nodes of a tree are about."""
 
+import re
+
+import numpy as np
 from report import load_tfidf, parse, publish
 
 from manyclass import SpectralTreeClassifier
+from manyclass.datasets import names
 
 SETS = {"wordnet-hypernym": "WordNet", "revdict": "revdict"}
 
@@ -16,6 +20,7 @@ def main() -> None:
     )
     for name in args.sets:
         X, y, _, _ = load_tfidf(name)
+        y = np.array([re.sub(r"\.[a-z]\.\d+$", "", str(label)) for label in names(name, "labels")])[y]
         if args.quick:
             X, y = X[::20], y[::20]
         depth = 6
