@@ -12,8 +12,8 @@ from manyclass import SGD, RecallTreeClassifier
 from manyclass.estimators import answers, batches
 from manyclass.kernels.recall_tree import candidates_wanted, depth_limit
 from manyclass.models import recall_tree as model
-from manyclass.models.label_tree_state import as_labels
 from manyclass.models.recall_tree_start import begin_as_spectral_tree
+from manyclass.models.spec import as_labels
 from manyclass.models.spectral_filter import Growth, grow_filter
 from manyclass.models.state import flatten
 
@@ -340,7 +340,9 @@ def test_a_tree_may_begin_as_a_spectral_tree(many, options):
     begun = RecallTreeClassifier(random_state=0, n_epochs=2, n_candidates=6, init="spectral", **options).fit(X, y)
     assert begun.diagnose(X, y)["accuracy"] > plain.diagnose(X, y)["accuracy"] - 0.1
     first = RecallTreeClassifier(random_state=0, init="spectral", max_depth=5, **options).partial_fit(X[:300], y[:300])
-    assert len(first.tree_table()) > 8
+    nothing = RecallTreeClassifier(random_state=0, max_depth=5, **options).partial_fit(X[:300], y[:300])
+    assert [row["depth"] for row in first.tree_table()] == sorted(row["depth"] for row in first.tree_table())
+    assert [row["depth"] for row in nothing.tree_table()] != sorted(row["depth"] for row in nothing.tree_table())
     before = len(first.classes_)
     first.partial_fit(X, y)
     assert len(first.classes_) > before  # goes on as ever

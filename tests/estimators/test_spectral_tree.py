@@ -122,8 +122,7 @@ def test_randomized_paths_and_fractional_routes_are_options(digits):
     X, y = digits
     plain = SpectralTreeClassifier(n_candidates=4, spread=0, randomized=False, random_state=0).fit(X, y)
     assert plain.diagnose(X, y)["recall"] > 0.95
-    leaves = [row for row in plain.tree_table() if not len(plain._state["tree"].children[row["node"]]) or
-              plain._state["tree"].children[row["node"], 0] < 0]  # fmt: skip
+    leaves = [row for row in plain.tree_table() if plain._state["tree"].children[row["node"], 0] < 0]
     assert sum(leaf["mass"] for leaf in leaves) == pytest.approx(len(y))
     assert all(float(leaf["mass"]).is_integer() for leaf in leaves)  # nobody was shared out
 
@@ -148,20 +147,23 @@ def test_topics_are_the_heaviest_or_most_telling_labels(model):
     for topic in model.topics(n_labels=3, depth=2):
         assert table[topic["node"]]["depth"] == 2
         np.testing.assert_array_equal(topic["labels"], table[topic["node"]]["labels"][:3])
-    assert sorted(topic["node"] for topic in model.topics(distinctive=True)) == sorted(t["node"] for t in leaves)
+    shares = np.array([np.isin(np.arange(10), row["labels"][:1]) for row in model.topics(distinctive=True)])
+    assert shares.any(axis=0).sum() >= np.isin(np.arange(10), [t["labels"][0] for t in leaves]).sum()
     with pytest.raises(ValueError, match="n_labels must be"):
         model.topics(n_labels=0)
 
 
 def test_weights_and_class_weights_count(digits):
     X, y = digits
-    weights = np.where(y == 3, 1.0, 0.0) + (np.arange(len(y)) % 2)
-    some = SpectralTreeClassifier(random_state=0, n_epochs=2).fit(X, y, sample_weight=weights)
-    kept = weights > 0
-    assert some.diagnose(X[kept], y[kept])["accuracy"] > 0.9
+    wrong = np.where(np.arange(len(y)) % 2, y, (y + 1) % 10)
+    trusted = np.where(wrong == y, 1.0, 0.01)
+    some = SpectralTreeClassifier(random_state=0, n_epochs=3).fit(X, wrong, sample_weight=trusted)
+    assert some.diagnose(X, y)["accuracy"] > 0.85  # half of the labels are wrong, and weigh little
     without = SpectralTreeClassifier(random_state=0, n_epochs=2).fit(X, y, sample_weight=(y != 7).astype(float))
     assert not (without.predict(X) == 7).any()
-    SpectralTreeClassifier(random_state=0, n_epochs=1, class_weight="balanced").fit(X, y)
+    heavy = SpectralTreeClassifier(random_state=0, n_epochs=1, class_weight={7: 50.0}).fit(X, wrong)
+    usual = SpectralTreeClassifier(random_state=0, n_epochs=1).fit(X, wrong)
+    assert (heavy.predict(X) == 7).sum() > (usual.predict(X) == 7).sum()
 
 
 # -- files ---------------------------------------------------------------------------------------------------------
@@ -187,7 +189,8 @@ def test_a_loaded_model_answers_the_same(tmp_path, tagged, options, slim):
         ("tree.parent", lambda a: a.__setitem__(2, 2), "before its parent"),
         ("forest.root", lambda a: a.fill(1), "roots"),
         ("forest.own_row", lambda a: a.fill(10**8), "own predictors"),
-        ("routers.first", lambda a: a.__setitem__(-1, 10**9), "gap"),
+        ("routers.first", lambda a: a.__setitem__(-1, 10**9), "routers.first"),
+        ("routers.first", lambda a: a.__setitem__(slice(1, 3), [2**63 - 1, -2]), "routers.first"),
         ("routers.feature", lambda a: a.__setitem__(0, 64), "routers.feature"),
         ("routers.feature", lambda a: a.__setitem__(1, 0), "sorted"),
         ("routers.spread", lambda a: a.fill(0), "spread"),
@@ -229,6 +232,21 @@ def test_a_broken_file_is_refused_before_any_kernel_runs(tmp_path, model, name, 
 def test_a_bad_option_is_named(blobs, options, message):
     with pytest.raises(ValueError, match=message):
         SpectralTreeClassifier(**options).fit(*blobs)
+
+
+def test_a_row_of_hardly_any_length_does_no_harm(digits):
+    X, y = digits
+    X = X.astype(np.float32)
+    X[5] = np.float32(1e-41)
+    for rows in (X, sp.csr_array(X)):
+        clf = SpectralTreeClassifier(random_state=0, n_epochs=2).fit(rows, y)
+        assert clf.diagnose(rows, y)["accuracy"] > 0.9 and np.isfinite(clf.predict_topk(rows, 2)[1]).all()
+
+
+def test_progressive_error_counts_answers_only(text):
+    X, y = text
+    clf = SpectralTreeClassifier(n_candidates=2, max_depth=1, random_state=0).fit(X, y)
+    assert clf.progressive_error_ > 0.9  # four of eighty labels can be answered at all
 
 
 def test_softmax_is_for_one_label_a_row(tagged):

@@ -14,6 +14,7 @@ from manyclass.kernels.spectral_paths import OWN_BIAS, OWN_NOTHING, Options
 from manyclass.kernels.updates import SGD
 from manyclass.models.banks import make_bank
 from manyclass.models.groups import Scale, Seen
+from manyclass.models.spectral_filter import STEPS
 from manyclass.models.state import make
 
 
@@ -36,6 +37,17 @@ def both(X):
 def labels_of(Y):
     matrix = sp.csr_array(Y)
     return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_steps_that_are_taken_come_near(seed, several):
+    X, Y, mass = rows(seed, n=300, d=40, k=25, several=several)
+    _, value = reference.direction(X.astype(float), Y, mass)
+    _, _, found, _ = split_node(
+        both(X)[1], *labels_of(Y), np.arange(len(X)), mass, several, (X.shape[1], Y.shape[1]), STEPS, 5
+    )
+    assert 0.95 * value < found < 1.001 * value
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -107,8 +119,43 @@ def test_learning_a_leaf_is_plain_sgd(loss, table_bits):
         if bank.mask[0] == 0:
             np.testing.assert_allclose(bank.bias, b, atol=1e-4)
             np.testing.assert_allclose(bank.weight, W, atol=1e-4)
-        else:  # weights share slots
+        else:  # weights share slots: what all of them together learned is there, nothing lost
             np.testing.assert_allclose(bank.bias, b, atol=0.1)
+            np.testing.assert_allclose(bank.weight.sum(), W.sum(), atol=0.1 * np.abs(W).sum())
+
+
+def test_weights_of_one_slot_add_up_what_they_learned():
+    """With two slots for everything, each step of every candidate is in one of them."""
+    X, Y, _ = rows(4, n=12, d=40)
+    options = Options(40, 4, 1, LOGISTIC, True, OWN_NOTHING, True, SGD, 1e-3, 0.0, 0)
+    bank, own = make_bank(7, 40, 1, False), make_bank(1, 1, 8, False)
+    scale = make(Scale, feature=40)
+    scale.n_rows[0] = scale.sq_norm[0] = 12
+    candidates = np.array([5, 1, 3, 0], np.int32)
+    learn_leaf(
+        bank, own, 0, candidates, scale, make(Seen), as_batch(sp.csr_array(X)), *labels_of(Y), np.ones(12),
+        np.arange(12), options,
+    )  # fmt: skip
+    W, b = np.zeros((7, 40)), np.zeros(7)
+    truth = [np.flatnonzero(y).tolist() for y in Y]
+    reference.learn_shared(W, b, X.astype(float), truth, candidates.tolist(), np.arange(12), 1e-3, 0.0, False)
+    assert bank.weight.sum() == pytest.approx(W.sum(), rel=0.02, abs=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e-20, 1e15])
+def test_steps_stay_in_the_range_of_floats(size):
+    X, Y, _ = rows(4, n=30, d=50)
+    X[3] = 0
+    options = Options(50, 4, 1, LOGISTIC, True, OWN_NOTHING, True, SGD, 0.5, 1.0, 0)
+    bank, own = make_bank(7, 50, 20, False), make_bank(1, 1, 20, False)
+    scale = make(Scale, feature=50)
+    scale.n_rows[0], scale.sq_norm[0] = 30, 30 * size**2
+    rows_of_size = Dense((X * size).astype(np.float32))
+    learn_leaf(
+        bank, own, 0, np.array([5, 1], np.int32), scale, make(Seen), rows_of_size, *labels_of(Y), np.ones(30),
+        np.arange(30), options,
+    )  # fmt: skip
+    assert np.isfinite(bank.weight).all() and np.abs(bank.weight * size).max() > 0.1
 
 
 def test_a_leaf_has_biases_of_its_own():

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from tests.reference import spectral_tree as reference
 
+from manyclass import SpectralTreeClassifier
 from manyclass.estimators.batches import as_batch
 from manyclass.models.spec import Labels
 from manyclass.models.spectral_filter import Growth, cut_filter, gather, grow_filter, join
 from manyclass.models.spectral_state import options_of
-from manyclass.models.spectral_tree import SPEC, grow_filters
+from manyclass.models.spectral_tree import grow_filters
 
 
 def rows(seed=0, n=200, d=6, k=12):
@@ -29,6 +30,7 @@ def grow(X, labels, n_jobs=1, weights=None, **changes):
 def test_the_first_levels_are_those_of_plain_numpy():
     X, Y, labels = rows()
     grown = grow(X, labels, max_depth=2)
+    assert grown.tree.depth.max() == 2 and len(grown.tree.parent) == 7
     parts = {0: np.ones(len(X))}
     for node in range(len(grown.tree.parent)):
         mass = parts[node]
@@ -102,8 +104,6 @@ def test_a_cut_filter_is_one_grown_less_deep():
 
 
 def test_held_out_rows_choose_the_depth():
-    from manyclass import SpectralTreeClassifier
-
     X, _, labels = rows(6, n=600, k=40)
     clf = SpectralTreeClassifier(n_candidates=3, max_depth=9, validation_fraction=0.3)
     clf._n_known = 40
@@ -112,10 +112,27 @@ def test_held_out_rows_choose_the_depth():
     chosen = grow_filters(config, *args)[0]
     # few rows, few candidates: the deepest tree remembers the rows it saw and forgets the others
     assert 0 < chosen.tree.depth.max() < 9
+    held_out = np.random.default_rng(config.seed).random(len(X)) < config.held_out
+    weights = np.where(held_out, 0.0, 1.0)
+    growth = Growth(9, 3, 0, config.recall, config.spread, config.cutoff, config.seed)
+    full = grow_filter(args[0], labels, weights, args[3], growth, 1, args[-1])
     found = []
-    for depth in range(1, 9):
-        part = join([cut_filter(grow_filters(config, *args)[0], depth)])
-        _, candidates, _ = gather(part, as_batch(X), options_of(config, X.shape[1]))
-        found.append((candidates == labels.label[:, None]).any(axis=1).mean())
-    assert np.argmax(found) + 1 >= chosen.tree.depth.max() - 1
-    assert SPEC.name == "spectral-tree"
+    for depth in range(full.tree.depth.max() + 1):
+        part = join([cut_filter(full, depth)])
+        _, candidates, _ = gather(part, as_batch(X[held_out]), options_of(config, X.shape[1]))
+        found.append((candidates == labels.label[held_out][:, None]).any(axis=1).sum())
+    assert chosen.tree.depth.max() == np.argmax(found)
+
+
+@pytest.mark.parametrize("same", ["rows", "zeros"])
+def test_rows_that_nothing_parts_stay_together(same):
+    X, _, labels = rows(7)
+    X[:] = X[0] if same == "rows" else 0
+    assert len(grow(X, labels, max_depth=8, cutoff=1e-6).tree.parent) == 1
+
+
+def test_a_node_whose_labels_all_fit_stays_a_leaf_also_for_full_recall():
+    for seed in range(5):
+        X, _, labels = rows(seed)
+        weights = np.random.default_rng(seed).uniform(0.1, 1, len(X))
+        assert grow(X, labels, weights=weights, n_candidates=12, recall=1.0).tree.depth.max() == 0

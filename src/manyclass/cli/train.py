@@ -96,8 +96,12 @@ def run(plan: Plan) -> None:
         trained.training = {**record, "epochs": 0, "rows": 0, "examples": 0, "finished": False}
         trained.training["progressive_errors"] = []  # of each epoch
         trained.training["pace"] = max(0, getattr(estimator, "n_epochs_", 0) - 1)  # go on as slowly as it ended
+    if getattr(trained.estimator, "init", None) is not None and not plan.in_memory:
+        raise CommandError("--option init=spectral grows the tree from many rows at once: add --in-memory.")
     if several and not hasattr(ESTIMATORS[algorithm], "multilabel_"):
-        raise CommandError(f"{plan.data}: rows have several labels, which {algorithm} does not take: use label-tree.")
+        raise CommandError(
+            f"{plan.data}: rows have several labels, which {algorithm} does not take: use label-tree or spectral-tree."
+        )
     _tell_start(console, plan, source, algorithm)
     begun = time.perf_counter()
     n_before = trained.training["examples"]

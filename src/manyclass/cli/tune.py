@@ -77,6 +77,7 @@ def run(
     def accuracy(options: list[str]) -> float:
         clf = make_estimator(chosen, options, seed)
         if learns_at_once(chosen):
+            clf.set_params(n_epochs=epochs)
             clf.fit(X[learned], y[learned], sample_weight=weights[learned])
             return clf.diagnose(X[held], y[held])["accuracy"]
         for epoch in range(epochs):

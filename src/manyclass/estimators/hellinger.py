@@ -55,6 +55,7 @@ class Hellinger(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             total = X.sum(axis=1, keepdims=True)
             return np.sqrt(X / np.where(total > 0, total, 1))
         X = sp.csr_array(X, copy=True)
+        X.sum_duplicates()
         total = np.asarray(X.sum(axis=1)).ravel()
         X.data = np.sqrt(X.data / np.repeat(np.where(total > 0, total, 1), np.diff(X.indptr)))
         return X

@@ -133,7 +133,7 @@ class MultilabelClassifier(ManyClassifier):
         self._n_columns = matrix.shape[1]
         index, config, state = self._start(X, np.arange(matrix.shape[1]), matrix.shape[1], rng)
         self._config, self._index, self._state, self.history_ = config, index, state, []
-        self._train(X, _labels_of(matrix), weights, rng)
+        self._train(X, labels_of(matrix), weights, rng)
         return self
 
     def _partial_fit(self, X, y, classes, sample_weight):
@@ -155,7 +155,7 @@ class MultilabelClassifier(ManyClassifier):
         else:
             self._check_width(matrix)
             self._index.add(np.arange(len(self._index), matrix.shape[1]))
-        labels = _labels_of(matrix)
+        labels = labels_of(matrix)
         self._learn(X, np.arange(X.shape[0]), labels, weights, max(0, getattr(self, "n_epochs_", 0) - 1))
         return self
 
@@ -323,5 +323,6 @@ class MultilabelClassifier(ManyClassifier):
         return tags
 
 
-def _labels_of(matrix: sp.csr_array) -> Labels:
+def labels_of(matrix: sp.csr_array) -> Labels:
+    """The columns that are set, row after row."""
     return Labels(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32))

@@ -10,13 +10,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..models import spectral_tree as model
 from ..models.learners import SGD
-from ..models.spec import Labels
+from ..models.spec import as_labels
 from ..models.spectral_filter import gather, join, unit_rows
 from ..models.spectral_state import Config, options_of
 from .answers import n_threads
 from .batches import as_batch, blocks, check_sparse, check_targets, check_values, check_weights, indicator, rows_between
 from .checks import check_labels, check_options, check_text
-from .multilabel import as_indicator, is_indicator
+from .multilabel import as_indicator, is_indicator, labels_of
 from .spectral_tree import FILTER_AUTO, FILTER_LIMITS, filter_config
 
 
@@ -108,7 +108,7 @@ class SpectralFilter(TransformerMixin, BaseEstimator):
         if is_indicator(y):
             matrix = as_indicator(y, X.shape[0])
             classes = np.arange(matrix.shape[1])
-            labels = Labels(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32))
+            labels = labels_of(matrix)
         else:
             check_labels(y)
             y = np.asarray(y)
@@ -116,7 +116,7 @@ class SpectralFilter(TransformerMixin, BaseEstimator):
                 raise ValueError(f"X has {X.shape[0]} rows but y has the shape {y.shape}.")
             check_targets(y)
             classes, numbers = np.unique(y, return_inverse=True)
-            labels = Labels(np.arange(len(y) + 1), numbers.astype(np.int32))
+            labels = as_labels(numbers)
         if not len(labels.label):
             raise ValueError("y has no label in any row: there is nothing to learn.")
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -163,7 +163,8 @@ class SpectralFilter(TransformerMixin, BaseEstimator):
 
     def _rows(self, X, reset: bool):
         check_text(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, order="C", reset=reset)
+        with np.errstate(over="ignore", invalid="ignore"):
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, order="C", reset=reset)
         return check_values(check_sparse(X))
 
     def __sklearn_tags__(self):

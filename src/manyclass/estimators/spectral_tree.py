@@ -9,7 +9,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..models import spectral_tree as model
-from ..models.learners import SGD, NormalizedAdaGrad, resolve
+from ..models.learners import SGD, AdaGrad, NormalizedAdaGrad, resolve
 from ..models.spec import Labels
 from ..models.spectral_state import MOST_PATHS, Config
 from .answers import changed, n_threads
@@ -70,6 +70,8 @@ class SpectralTreeClassifier(MultilabelClassifier):
     rows near a border count on both sides. Then predictors learn to choose among the candidates of a leaf, on paths
     drawn at random. Time for a row: the depth of the tree and the number of candidates.
 
+    "Text" below are sparse rows of more than 256 features.
+
     After training, `set_params` changes `beam`, `threshold`, `top_k` and `n_jobs` for answers at once; all other
     options wait for a `fit`.
 
@@ -117,7 +119,8 @@ class SpectralTreeClassifier(MultilabelClassifier):
     top_k : int or None, default=None
         With several labels a row: `predict` gives the so many best labels instead.
     learner : "auto", "sgd", "adagrad", "normalized-adagrad" or a learner, default="auto"
-        Step rule of the predictors. "auto": on text `SGD`, else `NormalizedAdaGrad(rate=4)`; with `rank` it is AdaGrad.
+        Step rule of the predictors. "auto": on text `SGD`, else `NormalizedAdaGrad(rate=4)`. With `rank` the rule is
+        AdaGrad with the learner's rate, 0.5 for "auto".
     n_epochs : int or "auto", default="auto"
         Passes of the classifier over the rows. "auto": 5 with softmax on text, else 10.
     table_bits : int, default=26
@@ -252,6 +255,8 @@ class SpectralTreeClassifier(MultilabelClassifier):
             # Many labels a row are noisy: see the label tree.
             rate = 2.0 if loss == "softmax" else min(1.0, (5.0 / self._labels_a_row) ** 0.5)
             learner = SGD(rate=rate, decay=0.8) if text else NormalizedAdaGrad(rate=4.0)
+            if self.rank:
+                learner = AdaGrad(rate=0.5, decay=0.9)
         start = self.start if self.start != "auto" else (20.0 if loss == "softmax" else 10.0) if text else 0.0
         n_epochs = self.n_epochs if self.n_epochs != "auto" else 5 if text and loss == "softmax" else 10
         return Config(

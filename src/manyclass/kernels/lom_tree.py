@@ -15,7 +15,7 @@ from .labels import entry_of, mass_of, place
 from .margins import mean, note_margin, router_pace, side_of, teach
 from .recall_answers import fill_up
 from .sets import LabelSet
-from .trees import DEEPEST, LEFT, RIGHT, ROOT, renew
+from .trees import DEEPEST, LEFT, RIGHT, ROOT, is_leaf, renew
 from .updates import observe_scale
 
 
@@ -31,12 +31,6 @@ class Options(NamedTuple):
     loss: int
     update: int
     rate: float
-
-
-@leaf
-def is_leaf(tree, node):
-    """Whether a node has no children."""
-    return tree.children[node, LEFT] < 0
 
 
 @leaf

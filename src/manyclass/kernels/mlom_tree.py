@@ -13,11 +13,11 @@ from . import banks
 from .jit import inlined_leaf, leaf, njit
 from .labels import EMPTY, add_mass, entry_of, find, mass_of, place
 from .lom_tree import answer as answer_shares
-from .lom_tree import answers, is_leaf, route_target
+from .lom_tree import answers, route_target
 from .margins import mean, note_margin, router_pace, side_of, teach
 from .ordered import NOBODY, insert, median, member, remove, size_of
 from .sets import LabelSet, add_label
-from .trees import DEEPEST, LEFT, RIGHT, ROOT, renew
+from .trees import DEEPEST, LEFT, RIGHT, ROOT, is_leaf, renew
 from .updates import observe_scale
 
 NOWHERE = -1

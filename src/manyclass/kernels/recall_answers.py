@@ -33,13 +33,13 @@ def fill_up(tree, candidates, node, n_classes, stamp, size, labels, scores, know
 
 
 @inlined_leaf
-def answer(tree, candidates, n_classes, n, stamp, labels, scores, scratch):
-    """The best of n candidates, filled up where they are too few. Mutates: labels, scores, scratch."""
+def answer(tree, candidates, node, n_classes, n, stamp, labels, scores, scratch):
+    """The best of n candidates, from `node` upwards where they are too few. Mutates: labels, scores, scratch."""
     size = np.int64(0)
     for c in range(n):
         size = offer(labels, scores, size, scratch.label[c], scratch.score[c])
     if size < labels.shape[0]:
-        fill_up(tree, candidates, scratch.node[0], n_classes, stamp, size, labels, scores, scratch.known)
+        fill_up(tree, candidates, node, n_classes, stamp, size, labels, scores, scratch.known)
 
 
 @inlined_leaf
@@ -66,7 +66,7 @@ def predict_rows(
         n_paths, n_routers, n = visit(
             tree, router, scorer, path, means, counts, candidates, table, batch, r, r, options, scratch
         )  # fmt: skip
-        answer(tree, candidates, n_classes, n, r, labels[r], scores[r], scratch)
+        answer(tree, candidates, scratch.node[0], n_classes, n, r, labels[r], scores[r], scratch)
         work[r, 0], work[r, 1] = tree.depth[scratch.node[0]], n_routers + count_leaves(tree, n_paths, scratch)
         work[r, 2], work[r, 3] = n_routers, n
 

@@ -4,20 +4,9 @@ import numpy as np
 
 from .jit import inlined_leaf, njit
 from .one_against_all import project
-from .recall_answers import fill_up
+from .recall_answers import answer
 from .spectral_paths import gather, make_scratch
 from .spectral_tree import score_candidates
-from .topk import offer
-
-
-@inlined_leaf
-def answer(tree, candidates, n_classes, n, stamp, labels, scores, scratch):
-    """The best of n candidates, filled up where they are too few. Mutates: labels, scores, scratch."""
-    size = np.int64(0)
-    for c in range(n):
-        size = offer(labels, scores, size, scratch.label[c], scratch.score[c])
-    if size < labels.shape[0]:
-        fill_up(tree, candidates, scratch.leaf[0], n_classes, stamp, size, labels, scores, scratch.known)
 
 
 @inlined_leaf
@@ -47,7 +36,7 @@ def predict_rows(
         n_leaves, n_routers, n = visit(
             tree, routers, forest, counts, candidates, scorer, own, projection, batch, r, r, options, hidden, scratch
         )  # fmt: skip
-        answer(tree, candidates, n_classes, n, r, labels[r], scores[r], scratch)
+        answer(tree, candidates, scratch.leaf[0], n_classes, n, r, labels[r], scores[r], scratch)
         work[r, 0], work[r, 1] = tree.depth[scratch.leaf[0]], n_routers + n_leaves
         work[r, 2], work[r, 3] = n_routers, n
 
@@ -96,8 +85,8 @@ def candidates_batch(
 
 
 @inlined_leaf
-def gather_rows(tree, routers, forest, counts, candidates, batch, options, leaves, labels, sizes, scratch):
-    """The loop of gather_batch. Mutates: leaves, labels, sizes, scratch."""
+def filter_rows(tree, routers, forest, counts, candidates, batch, options, leaves, labels, sizes, scratch):
+    """The loop of filter_batch. Mutates: leaves, labels, sizes, scratch."""
     for r in range(leaves.shape[0]):
         n_leaves, _, n = gather(tree, routers, forest, counts, candidates, batch, r, r, options, scratch)
         for p in range(n_leaves):
@@ -108,10 +97,10 @@ def gather_rows(tree, routers, forest, counts, candidates, batch, options, leave
 
 
 @njit
-def gather_batch(tree, routers, forest, counts, candidates, batch, options, leaves, labels, sizes):
+def filter_batch(tree, routers, forest, counts, candidates, batch, options, leaves, labels, sizes):
     """The filter alone [ST Alg. 1 l.1]: leaves that each row reaches, best path of a tree first, and its candidates.
 
     Mutates: leaves, labels, sizes.
     """
     scratch = make_scratch(forest, candidates, options, np.int64(0))
-    gather_rows(tree, routers, forest, counts, candidates, batch, options, leaves, labels, sizes, scratch)
+    filter_rows(tree, routers, forest, counts, candidates, batch, options, leaves, labels, sizes, scratch)

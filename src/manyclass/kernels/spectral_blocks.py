@@ -44,15 +44,21 @@ def fill_block(scorer, labels, block):
 
 
 @leaf
-def empty_block(scorer, labels, block):
-    """Copy the weights back. Mutates: scorer. Cost: O(features x candidates)."""
+def empty_block(scorer, labels, block, begun):
+    """Put the weights back. Mutates: scorer. Cost: O(features x candidates).
+
+    Hashed weights may share a slot, and missed labels have learned meanwhile: there the change since `begun` is added.
+    """
     mask, n = scorer.mask[0], labels.shape[0]
     for first in range(0, n, ABREAST):
         for p in range(block.feature.shape[0]):
             f = block.feature[p]
             for c in range(first, min(n, first + ABREAST)):
-                at = banks.slot(np.int64(labels[c]), f, mask) if mask != 0 else np.int64(f)
-                scorer.weight[labels[c] if mask == 0 else 0, at] = block.weight[p, c]
+                if mask == 0:
+                    scorer.weight[labels[c], f] = block.weight[p, c]
+                else:
+                    at = banks.slot(np.int64(labels[c]), f, mask)
+                    scorer.weight[0, at] += block.weight[p, c] - begun[p, c]
 
 
 @njit
@@ -85,13 +91,16 @@ def score_block(block, batch, i, out):
 
 
 @inlined_leaf
-def learn_block(block, batch, i, gradient, move):
+def learn_block(block, batch, i, gradient, step):
     """One step of all candidates against their gradients. Mutates: block. Cost: O(non-zeros x candidates)."""
     n = block.bias.shape[0]
     begin, stop = span(batch, i)
+    # In two factors, so that neither leaves the range of a float.
+    move, shrink = np.float32(step.step / step.size), np.float32(1.0 / step.size)
     for j in range(begin, stop):
-        v = value(batch, i, j) * move
+        v = value(batch, i, j)
         if v != np.float32(0.0):
+            v = move * (v * shrink)
             weight = block.weight[block.place[feature(batch, j)]]
             for c in range(n):
                 weight[c] -= v * gradient[c]
@@ -117,8 +126,8 @@ def learn_rows(
                 missed[n_all - n] = labels[p]
                 score[n_all] = banks.score(scorer, np.int64(labels[p]), batch, i)
                 n_all += 1
-        best = ROOT
-        for c in range(n_all):
+        best = ROOT  # of those that an answer on this path could give
+        for c in range(n):
             if score[c] > score[best]:
                 best = np.int64(c)
         if options.loss == SOFTMAX:
@@ -126,7 +135,7 @@ def learn_rows(
         else:
             for c in range(n_all):
                 gradient[c] = sigmoid(score[c])
-        right = best >= n
+        right = False
         for c in range(n, n_all):
             gradient[c] -= np.float32(1.0)
         for p in range(pointer[i], pointer[i + 1]):
@@ -144,8 +153,10 @@ def learn_rows(
             if options.own == OWN_BIAS:
                 block.bias[c] -= move
                 own.bias[own_row + c] -= move
-        learn_block(block, batch, i, gradient, np.float32(step.step / (step.size * step.size)))
+        learn_block(block, batch, i, gradient, step)
         for c in range(n, n_all):
+            if abs(gradient[c]) < NEGLIGIBLE:
+                continue
             banks.learn(scorer, np.int64(missed[c - n]), batch, i, gradient[c] * weight, step, scale)
 
 
@@ -161,9 +172,10 @@ def learn_leaf(
     for r in range(rows.shape[0]):
         most = max(most, pointer[rows[r] + 1] - pointer[rows[r]])
     block = open_leaf(scorer, own, own_row, candidates, batch, rows, options)
+    begun = block.weight.copy() if scorer.mask[0] != 0 else block.weight
     width = candidates.shape[0] + most
     learn_rows(
         block, scorer, own, own_row, candidates, scale, seen, batch, pointer, labels, weights, rows, options,
         np.empty(width, np.float32), np.empty(width, np.float32), np.empty(most, np.int64),
     )  # fmt: skip
-    empty_block(scorer, candidates, block)
+    empty_block(scorer, candidates, block, begun)

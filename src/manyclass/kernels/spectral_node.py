@@ -295,7 +295,8 @@ def top_direction(lines, tags, several, n_steps, n_hat_steps, seed):
     for s in range(used):
         direction += vectors[s, used - 1] * basis[s]
     direction /= np.sqrt(dot(direction, direction))
-    return direction, max(0.0, values[used - 1])
+    value = values[used - 1]
+    return direction, value if value > least else 0.0  # rounding is no direction
 
 
 @njit

@@ -14,10 +14,11 @@ from .jit import inlined_leaf, leaf, njit
 from .rng import uniform
 from .sets import LabelSet, add_label
 from .slim_blocks import first_not_below
-from .trees import DEEPEST, LEFT, RIGHT
+from .trees import DEEPEST, LEFT, RIGHT, is_leaf
 
 OWN_NOTHING, OWN_BIAS, OWN_WEIGHTS = 0, 1, 2
-UNLIKELY = 5.0  # a path whose chance is e^-5 of the best one's is not followed
+# DIFFERS [ST §3.4]: several paths. One whose chance is e^-5 of the best one's is not followed.
+UNLIKELY = 5.0
 
 
 class Options(NamedTuple):
@@ -99,11 +100,6 @@ def margin(routers, node, batch, i, n_features):
 def chance_right(routers, node, margin):
     """Probability that a row like this one goes to the right [ST §3.4]."""
     return 0.5 * math.erfc(-margin / (math.sqrt(2.0) * routers.spread[node]))
-
-
-@leaf
-def is_leaf(tree, node):
-    return tree.children[node, LEFT] < 0
 
 
 @inlined_leaf

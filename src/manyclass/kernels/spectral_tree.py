@@ -62,13 +62,15 @@ def add_truth(labels, first, last, stamp, n, scratch):
 
 
 @inlined_leaf
-def take_gradients(labels, first, last, n, options, scratch):
+def take_gradients(labels, first, last, n_met, n, options, scratch):
     """Gradients of n scores: (whether there is anything to learn, whether the best score was right). Mutates: scratch.
+
+    The first n_met are the leaf's candidates, the only ones that an answer on this path could give.
 
     Softmax over the candidates, which needs the true label among them; or each candidate on its own.
     """
     gradient, best, found, right = scratch.gradient, np.int64(0), False, False
-    for c in range(1, n):
+    for c in range(1, n_met):
         if scratch.score[c] > scratch.score[best]:
             best = np.int64(c)
     if options.loss == SOFTMAX:
@@ -81,7 +83,7 @@ def take_gradients(labels, first, last, n, options, scratch):
             if scratch.label[c] == labels[p]:
                 gradient[c] -= 1.0
                 found = True
-                right = right or c == best
+                right = right or (c == best and c < n_met)
                 break
     return found or options.loss != SOFTMAX, right
 
@@ -145,7 +147,7 @@ def learn_rows(
         node = choose_leaf(tree, routers, forest, batch, i, np.int64(seen.n_rows[0]), options)
         n = meet(forest, candidates, node, labels, first, last, seen.n_rows[0], options, scratch)
         score_candidates(scorer, own, n, batch, i, options, scratch)
-        learns, right = take_gradients(labels, first, last, n, options, scratch)
+        learns, right = take_gradients(labels, first, last, np.int64(candidates.size[node]), n, options, scratch)
         count_answer(seen, right, weight)
         step = steps(options, scale, squared_length(batch, i))
         if learns:
@@ -181,7 +183,7 @@ def learn_low_rank_rows(
         n = meet(forest, candidates, node, labels, first, last, seen.n_rows[0], options, scratch)
         project(projection, zero, batch, i, 1.0, hidden.values)
         score_candidates(scorer, own, n, hidden, zero, options, scratch)
-        learns, right = take_gradients(labels, first, last, n, options, scratch)
+        learns, right = take_gradients(labels, first, last, np.int64(candidates.size[node]), n, options, scratch)
         count_answer(seen, right, weight)
         if not learns:
             continue

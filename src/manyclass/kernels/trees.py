@@ -11,6 +11,12 @@ ROOT = np.int64(0)
 
 
 @leaf
+def is_leaf(tree, node):
+    """Whether a node of a tree whose nodes have two children or none has none."""
+    return tree.children[node, LEFT] < 0
+
+
+@leaf
 def add_child(tree, node, side):
     """Make the missing child of a node and return it. Mutates: tree. Cost: O(1)."""
     child = tree.n_nodes[0]

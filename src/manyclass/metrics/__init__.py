@@ -12,6 +12,7 @@ from .gains import (
     worst_right_share,
 )
 from .path_weights import path_weights
+from .per_label import macro_at_k, recall_by_frequency
 from .ranking import coverage_at_k, ndcg_at_k, precision_at_k, propensities, psp_at_k, recall_at_k
 from .significance import n_minus_1_chi_squared
 from .splits import (
@@ -34,6 +35,7 @@ __all__ = [
     "error_after_splits_of",
     "leaf_entropy",
     "leaf_error",
+    "macro_at_k",
     "n_minus_1_chi_squared",
     "ndcg_at_k",
     "path_weights",
@@ -43,6 +45,7 @@ __all__ = [
     "purity_bound",
     "purity_factor",
     "recall_at_k",
+    "recall_by_frequency",
     "right_share",
     "right_share_bounds",
     "split_gain",

@@ -13,8 +13,8 @@ from ..kernels.losses import SOFTMAX, probabilities_batch
 from .groups import LabelTree, Run, Scale, Seen, State
 from .label_tree_file import GROUPS, check, slim, trim
 from .label_tree_fit import fit
-from .label_tree_state import Config, as_labels, block_width, empty_blocks, longest_row, options_of, suffix_of, trees_of
-from .spec import Answers, ModelSpec, Scored, register, rows_of
+from .label_tree_state import Config, block_width, empty_blocks, longest_row, options_of, suffix_of, trees_of
+from .spec import Answers, ModelSpec, Scored, as_labels, register, rows_of
 from .state import copy, make, resize
 
 _FIRST_NODES, _FIRST_CLASSES, _FIRST_ENTRIES, _FIRST_RECORDS = 16, 16, 1 << 12, 1 << 11

@@ -113,6 +113,7 @@ def check_slim_blocks(blocks: SlimBlocks, n_features: int) -> None:
     n, n_nodes = len(blocks.feature), len(blocks.bias)
     need(len(blocks.first) == n_nodes + 1, f"blocks.first has {len(blocks.first)} places for {n_nodes} nodes.")
     need(blocks.first[0] == 0 and blocks.first[-1] == n, "blocks.first does not span the features.")
+    need_range("blocks.first", blocks.first, 0, n + 1)
     need((np.diff(blocks.first) >= 0).all(), "blocks.first goes back.")
     need(LANES * blocks.lanes.shape[1] == blocks.bias.shape[1], "blocks.lanes has too many or too few parts.")
     need_range("blocks.feature", blocks.feature, 0, n_features)

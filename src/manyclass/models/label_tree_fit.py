@@ -18,8 +18,8 @@ from ..kernels.label_tree_growth import first_bias
 from ..kernels.losses import SOFTMAX
 from .clustering import embed, grow_tree, mean_directions
 from .groups import Blocks, LabelTree, Run, Scale, Seen, State
-from .label_tree_state import Config, as_labels, empty_blocks, options_of, suffix_of
-from .spec import Labels, rows_of
+from .label_tree_state import Config, empty_blocks, options_of, suffix_of
+from .spec import Labels, as_labels, rows_of
 from .state import make
 
 N_DIMS = 64  # in which labels are grouped

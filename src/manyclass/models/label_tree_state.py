@@ -10,7 +10,6 @@ from ..kernels.inputs import Batch, Dense
 from ..kernels.label_paths import Options
 from ..kernels.losses import LOSSES
 from .groups import Blocks, LabelTree, State
-from .spec import Labels
 from .state import make
 
 MOST_PATHS = 256  # that may be asked for
@@ -52,13 +51,6 @@ def options_of(config: Config) -> Options:
 
 def block_width(config: Config) -> int:
     return -(-config.arity // LANES) * LANES
-
-
-def as_labels(labels: Any) -> Labels:
-    """One label a row as lists of labels."""
-    if isinstance(labels, Labels):
-        return labels
-    return Labels(np.arange(len(labels) + 1, dtype=np.int64), np.ascontiguousarray(labels, np.int32))
 
 
 def empty_blocks(config: Config, n_nodes: int, n_entries: int, n_records: int) -> Blocks:

@@ -7,9 +7,8 @@ from ..kernels.banks import add_weights
 from ..kernels.inputs import Batch, Csr, inverse_lengths
 from .banks import grow_bank
 from .groups import State
-from .label_tree_state import as_labels
 from .recall_tree import DEEPEST, Config, options_of
-from .spec import rows_of
+from .spec import as_labels, rows_of
 from .spectral_filter import Growth, grow_filter
 from .state import copy, resize
 
@@ -33,7 +32,7 @@ def begin_as_spectral_tree(config: Config, state: State, batch: Batch, labels, w
     growth = Growth(min(depth, 14), n_candidates, 0, 0.999, 1.0, 0.02, config.seed)
     lengths = np.empty(rows_of(batch))
     inverse_lengths(batch, lengths)
-    length = float(1 / lengths[kept].mean())  # rows keep their lengths here: the typical one becomes 1
+    length = float(1 / np.median(lengths[kept]))  # rows keep their lengths here: the typical one becomes 1
     grown = grow_filter(
         _times(batch, 1 / length), given, weights, (n_features, int(given.label.max()) + 1), growth, n_jobs, _silent
     )

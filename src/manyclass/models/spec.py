@@ -40,6 +40,13 @@ class Labels(NamedTuple):
         return Labels(pointer, self.label[at])
 
 
+def as_labels(labels: Any) -> Labels:
+    """One label a row as lists of labels."""
+    if isinstance(labels, Labels):
+        return labels
+    return Labels(np.arange(len(labels) + 1, dtype=np.int64), np.ascontiguousarray(labels, np.int32))
+
+
 @dataclass(frozen=True)
 class ModelSpec:
     """One algorithm. `config` is a frozen dataclass of plain values and learners; `state` a dict of groups."""

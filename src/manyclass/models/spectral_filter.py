@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..kernels.inputs import Batch, Csr, Dense, inverse_lengths
-from ..kernels.spectral_answers import gather_batch
+from ..kernels.spectral_answers import filter_batch
 from ..kernels.spectral_node import split_node
 from ..kernels.spectral_paths import Options
 from ..kernels.trees import DEEPEST
@@ -20,9 +20,12 @@ from .invariants import need, need_range
 from .spec import Labels, rows_of
 from .state import make
 
-STEPS = (10, 5)  # of Lanczos' method for a node, of conjugate gradients for its labels
+# DIFFERS [ST §3.3]: of Lanczos' method for a node instead of power iteration; of conjugate gradients for its labels.
+STEPS = (10, 5)
 _DENSE = 4  # a router that knows one of so many features gets a weight for each: no looking up
-_NO_SPREAD = 1e-6  # margins of unit rows that differ by less do not differ
+_BLOCK = 1 << 10  # held-out rows looked at together
+_NO_SPREAD = 1e-6  # margins that differ by so little of their size do not differ
+_NOTHING, _NO_WEIGHTS = np.empty(0, np.int32), np.empty(0, np.float32)
 
 
 class Growth(NamedTuple):
@@ -112,18 +115,22 @@ def _learn_node(
     best = np.argsort(-masses, kind="stable")[: growth.n_candidates]  # [ST §3.4]: the most frequent labels
     covered = float(masses[best].sum())
     leaf = _Node(found[best], masses[best], total, covered, _NOTHING, _NO_WEIGHTS, 0.0, 1.0, ())
-    if depth >= growth.max_depth or covered >= growth.recall * total or len(part.rows) < 2:
+    enough = len(found) <= growth.n_candidates or covered >= growth.recall * total
+    if depth >= growth.max_depth or enough or len(part.rows) < 2:
         return leaf
     features, direction, value, margin = split_node(
         batch, labels.pointer, labels.label, part.rows, part.mass, several, sizes, STEPS, seed
     )
+    if value <= 0 or not np.ptp(margin) > _NO_SPREAD * np.abs(margin).max():  # no direction parts them
+        return leaf
     bias = _weighted_median(margin, part.mass)
     # [ST §3.4] sigma = lambda / m, though lambda / m is a variance: rows of length 1 make it a sensible one.
-    spread = max(growth.spread * value / part.mass.sum(), _NO_SPREAD)
+    spread = min(max(growth.spread * value / part.mass.sum(), _NO_SPREAD), 1e30)
     chance = ndtr((margin - bias) / spread) if growth.spread > 0 else (margin > bias).astype(float)
     right = part.mass * chance
     left = part.mass - right
-    # Where a part is too small to matter the other takes it: the cost stays O(rows x depth) and no mass is lost.
+    # DIFFERS [ST §3.4]: where a part is too small to matter, the other takes it: the cost stays O(rows x depth), and
+    # no mass is lost.
     small = growth.cutoff * weights[part.rows]
     right = np.where(right < small, 0.0, np.where(left < small, part.mass, right))
     left = part.mass - right
@@ -262,10 +269,13 @@ def take_rows(batch: Batch, rows: np.ndarray) -> Batch:
 
 
 def unit_rows(batch: Batch) -> Batch:
-    """The batch with every row brought to length 1."""
+    """The batch with every row brought to length 1.
+
+    DIFFERS [ST §5.2]: ALOI too; sigma = lambda / m makes sense for such rows only.
+    """
     inverse = np.empty(rows_of(batch))
     inverse_lengths(batch, inverse)
-    inverse = inverse.astype(np.float32)
+    inverse = np.minimum(inverse, 1e38).astype(np.float32)  # rows of hardly any length
     if isinstance(batch, Dense):
         return Dense(batch.values * inverse[:, None])
     return batch._replace(values=batch.values * np.repeat(inverse, np.diff(batch.indptr)))
@@ -278,18 +288,23 @@ def gather(grown: State, batch: Batch, options: Options) -> tuple[np.ndarray, np
     labels = np.full((n, max(options.n_candidates, grown["candidates"].label.shape[1])), -1, np.int32)
     sizes = np.empty(n, np.int64)
     groups = [grown[name] for name in ("tree", "routers", "forest", "counts", "candidates")]
-    gather_batch(*groups, batch, options, reached, labels, sizes)
+    filter_batch(*groups, batch, options, reached, labels, sizes)
     return reached, labels, sizes
 
 
-def best_depth(grown: Filter, batch: Batch, labels: Labels, rows: np.ndarray, options: Options) -> int:
+def best_depth(
+    grown: Filter, batch: Batch, labels: Labels, weights: np.ndarray, rows: np.ndarray, options: Options
+) -> int:
     """The depth at which the candidates hold most of the labels of rows that the tree has not seen [ST §5]."""
-    own, part = labels.rows(rows), take_rows(batch, rows)
-    row = np.repeat(np.arange(len(rows)), np.diff(own.pointer))
-    found = []
-    for depth in range(int(grown.tree.depth.max()) + 1):
-        _, candidates, _ = gather(join([cut_filter(grown, depth)]), part, options)
-        found.append(sum(int((candidates[r] == y).any()) for r, y in zip(row, own.label, strict=True)))
+    found = np.zeros(int(grown.tree.depth.max()) + 1)
+    for first in range(0, len(rows), _BLOCK):
+        some = rows[first : first + _BLOCK]
+        own, part = labels.rows(some), take_rows(batch, some)
+        row = np.repeat(np.arange(len(some)), np.diff(own.pointer))
+        for depth in range(len(found)):
+            _, candidates, _ = gather(join([cut_filter(grown, depth)]), part, options)
+            hit = (candidates[row] == own.label[:, None]).any(axis=1)
+            found[depth] += weights[some][row[hit]].sum()
     return int(np.argmax(found))
 
 
@@ -312,5 +327,3 @@ def check_forest(tree: Tree, forest: Forest) -> None:
     need((used[:, 0] == used[:, 1]).all(), "a node has one child.")
     own = used.sum() == len(below) and (tree.parent[tree.children[used]] == np.nonzero(used)[0]).all()
     need(own and len(np.unique(tree.children[used])) == len(below), "a node is not its parent's child.")
-
-_NOTHING, _NO_WEIGHTS = np.empty(0, np.int32), np.empty(0, np.float32)

@@ -134,11 +134,13 @@ def check(config: Config, state: State, n_features: int, n_classes: int, slim: b
     need(1 <= config.n_candidates <= n_classes, f"n_candidates is {config.n_candidates}.")
     need(0 <= config.n_head <= n_classes, f"n_head is {config.n_head}.")
     tree, routers, forest, candidates = (state[name] for name in ("tree", "routers", "forest", "candidates"))
+    need(len(forest.root) == config.n_trees, f"there are {len(forest.root)} trees, not {config.n_trees}.")
     check_forest(tree, forest)
     n = len(tree.parent)
     for name, size in (("routers", len(routers.bias)), ("candidates", len(candidates.size))):
         need(size == n, f"{name} has {size} rows for {n} nodes.")
     need(len(state["counts"].total) == n, f"counts has {len(state['counts'].total)} rows for {n} nodes.")
+    need_range("routers.first", routers.first, 0, len(routers.feature) + 1)
     need(len(routers.first) == n + 1 and routers.first[0] == 0, "routers.first does not begin every node.")
     need((np.diff(routers.first) >= 0).all() and routers.first[-1] == len(routers.feature), "routers.first has a gap.")
     need_range("routers.feature", routers.feature, 0, n_features)

@@ -1,7 +1,6 @@
 """Spectral tree: learning and answers. The filter is grown in `spectral_filter.py`."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,12 @@ from ..kernels.losses import LOSSES, SOFTMAX, probabilities_batch
 from ..kernels.spectral_paths import OWN_NOTHING, OWN_WEIGHTS, choose_leaves
 from .banks import bank_bytes
 from .groups import Bank, Scale, Seen, State
-from .label_tree_state import as_labels
-from .spec import Answers, Labels, ModelSpec, Scored, register, rows_of
+from .spec import Answers, Labels, ModelSpec, Scored, as_labels, register, rows_of
 from .spectral_filter import Filter, Growth, best_depth, cut_filter, gather, grow_filter, join, unit_rows
 from .spectral_state import GROUPS, TASKS, Config, check, init, make_classifier, options_of, slim
 from .state import make
+
+_BLOCK_WEIGHTS = 1 << 26  # of a leaf that are laid side by side at once: 256 MB
 
 # -- learning ------------------------------------------------------------------------------------------------------
 
@@ -59,7 +59,8 @@ def grow_filters(
     tell: Callable[[float], None],
 ) -> list[Filter]:  # fmt: skip
     """The filter of every tree; each after the first weighs the rows by a random draw of its own."""
-    options, out = options_of(replace(config, n_trees=1), sizes[0]), []
+    options: Any = options_of(config, sizes[0])
+    out = []
     for number in range(config.n_trees):
         seed = config.seed + 104_729 * number
         rng = np.random.default_rng(seed)
@@ -76,7 +77,7 @@ def grow_filters(
 
         grown = grow_filter(batch, labels, np.where(held_out, 0.0, drawn), sizes, growth, n_jobs, told)
         if held_out.any():
-            grown = cut_filter(grown, best_depth(grown, batch, labels, np.flatnonzero(held_out), options))
+            grown = cut_filter(grown, best_depth(grown, batch, labels, weights, np.flatnonzero(held_out), options))
         out.append(grown)
     return out
 
@@ -102,7 +103,10 @@ def _by_leaf(config: Config) -> bool:
 
 
 def _learn_by_leaf(state: State, batch: Batch, labels: Labels, weights, order, epoch: int, options) -> None:
-    """The rows of a leaf one after the other, over a copy of the weights that they need."""
+    """The rows of a leaf one after the other, over a copy of the weights that they need.
+
+    DIFFERS [ST §3.5]: rows come leaf by leaf, leaves in random order and rows of a leaf too.
+    """
     tree, routers, forest, candidates, scorer, own, scale, seen = (
         state[name] for name in ("tree", "routers", "forest", "candidates", "scorer", "own", "scale", "seen")
     )
@@ -113,16 +117,29 @@ def _learn_by_leaf(state: State, batch: Batch, labels: Labels, weights, order, e
     ends = np.append(first, len(order))
     turn = np.random.default_rng([options.seed, epoch]).permutation(len(first))
     for t in turn:
-        rows = by_leaf[ends[t] : ends[t + 1]]
-        node = chosen[rows[0]]
-        block_kernels.learn_leaf(
-            scorer, own, forest.own_row[node], candidates.label[node, : candidates.size[node]], scale, seen,
-            batch, labels.pointer, labels.label, weights, rows, options,
-        )  # fmt: skip
+        node = chosen[by_leaf[ends[t]]]
+        here = candidates.label[node, : candidates.size[node]]
+        for rows in _pieces(batch, by_leaf[ends[t] : ends[t + 1]], options.n_features, len(here)):
+            block_kernels.learn_leaf(
+                scorer, own, forest.own_row[node], here, scale, seen, batch, labels.pointer, labels.label, weights,
+                rows, options,
+            )  # fmt: skip
+
+
+def _pieces(batch: Batch, rows: np.ndarray, n_features: int, n_candidates: int) -> list[np.ndarray]:
+    """The rows of a leaf, cut where the weights that they need together would take too much room."""
+    if n_features * n_candidates <= _BLOCK_WEIGHTS or isinstance(batch, Dense):
+        return [rows]
+    ahead = np.cumsum(batch.indptr[rows + 1] - batch.indptr[rows])
+    piece = ahead // max(1, _BLOCK_WEIGHTS // max(1, n_candidates))
+    return np.split(rows, np.flatnonzero(np.diff(piece)) + 1)
 
 
 def _start_at_means(config: Config, scorer: Bank, batch: Batch, n_features: int, labels, weights, n_classes) -> None:
-    """Let the shared predictors begin at the mean rows of their classes. Mutates: scorer."""
+    """Let the shared predictors begin at the mean rows of their classes. Mutates: scorer.
+
+    DIFFERS [ST §3.5]: the paper's begin at nothing.
+    """
     per_label = np.repeat(weights, np.diff(labels.pointer)).astype(np.float32)
     Y = sp.csr_array((per_label, labels.label, labels.pointer), shape=(rows_of(batch), n_classes))
     X = batch.values
@@ -224,21 +241,19 @@ def topics(state: State, n_labels: int, depth: int | None, distinctive: bool) ->
     tree, counts, candidates = state["tree"], state["counts"], state["candidates"]
     nodes = np.flatnonzero(tree.children[:, 0] < 0 if depth is None else tree.depth == depth)
     nodes = nodes[np.argsort(-counts.total[nodes], kind="stable")]
-    roots = state["forest"].root
+    leaves = np.flatnonzero(tree.children[:, 0] < 0)
+    used = np.arange(candidates.label.shape[1]) < candidates.size[:, None]
+    in_leaf = used & np.isin(np.arange(len(used)), leaves)[:, None]
+    whole = np.bincount(candidates.label[in_leaf], candidates.mass[in_leaf])
+    whole = whole / max(whole.sum(), 1e-300)
     out = []
-    known = np.arange(candidates.label.shape[1])
-    everywhere: dict[int, float] = {}
-    for leaf in np.flatnonzero(tree.children[:, 0] < 0):
-        for label, mass in zip(candidates.label[leaf], candidates.mass[leaf], strict=True):
-            everywhere[int(label)] = everywhere.get(int(label), 0.0) + float(mass)
-    total = counts.total[roots].sum()
     for node in nodes:
-        used = known < candidates.size[node]
-        labels, masses = candidates.label[node][used], candidates.mass[node][used]
+        labels, masses = candidates.label[node][used[node]], candidates.mass[node][used[node]]
         if distinctive:
-            share = masses / max(counts.total[node], 1e-300)
-            whole = np.array([everywhere.get(int(label), 0.0) for label in labels]) / total
-            labels = labels[np.argsort(-share * np.log(np.maximum(share / np.maximum(whole, 1e-12), 1e-12)))]
+            share = masses / max(masses.sum(), 1e-300)
+            usual = np.append(whole, 0.0)[np.minimum(labels, len(whole))]
+            lift = share * np.log(np.maximum(share, 1e-12) / np.maximum(usual, 1e-12))
+            labels = labels[np.argsort(-lift, kind="stable")]
         out.append(
             {
                 "node": int(node),
