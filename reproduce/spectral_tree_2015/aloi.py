@@ -72,7 +72,8 @@ def splits(kind: str, X, y, X_test, y_test, quick: bool) -> tuple[list[dict], li
     rows = [
         {
             "rows": kind, "": name, "eigenvector": f"{ours:.2f}", "paper's": paper,
-            "random, mean": f"{others.mean():.2f}", "paper's mean": paper_mean, "random, best of train": f"{others[best]:.2f}", "paper's best": paper_best,
+            "random, mean": f"{others.mean():.2f}", "paper's mean": paper_mean,
+            "random, best of train": f"{others[best]:.2f}", "paper's best": paper_best,
         }
         for name, ours, others, paper, paper_mean, paper_best in (
             ("train purity", train[0], drawn[0], "86.7", "71.9", "84.8"),

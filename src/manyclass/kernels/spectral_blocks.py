@@ -95,12 +95,11 @@ def learn_block(block, batch, i, gradient, step):
     """One step of all candidates against their gradients. Mutates: block. Cost: O(non-zeros x candidates)."""
     n = block.bias.shape[0]
     begin, stop = span(batch, i)
-    # In two factors, so that neither leaves the range of a float.
-    move, shrink = np.float32(step.step / step.size), np.float32(1.0 / step.size)
+    move = step.step / (step.size * step.size)  # far beyond the range of a float where rows are short
     for j in range(begin, stop):
         v = value(batch, i, j)
         if v != np.float32(0.0):
-            v = move * (v * shrink)
+            v = np.float32(np.float64(v) * move)
             weight = block.weight[block.place[feature(batch, j)]]
             for c in range(n):
                 weight[c] -= v * gradient[c]
