@@ -49,6 +49,7 @@ def small_models(seed: int = 0) -> dict[str, object]:
         "start": RecallTreeClassifier(start=5.0, n_epochs=1, random_state=0).fit(X, y),
         "lom tree": LomTreeClassifier(nodes_per_class=2, split_mass=0, n_epochs=2, random_state=0).fit(X, names[y]),
         "mlom tree": MlomTreeClassifier(n_epochs=2, random_state=0).fit(X, names[y]),
+        "mlom tree, no guests": MlomTreeClassifier(guests=False, n_epochs=2, random_state=0).fit(X, names[y]),
         "label tree": LabelTreeClassifier(arity=4, n_epochs=1, random_state=0).fit(X, y),
         "label tree, several": LabelTreeClassifier(arity=4, n_epochs=1, random_state=0).fit(X, several),
         "label tree, online": LabelTreeClassifier(arity=4, random_state=0).partial_fit(X, y),

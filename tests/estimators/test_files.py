@@ -344,5 +344,43 @@ def test_files_of_every_released_format_load_for_ever(path):
     assert labels.tolist() == expected["labels"]
     np.testing.assert_allclose(scores, expected["scores"], rtol=1e-4, atol=1e-4)
     assert model.get_params()["random_state"] == 0
-    if not model._slim and not getattr(model, "multilabel_", False):
+    if not model._slim and not getattr(model, "multilabel_", False) and hasattr(model, "partial_fit"):
         model.partial_fit(np.array(expected["X"], np.float32), labels[:, 0])
+
+
+def test_an_option_younger_than_the_file_is_as_the_model_was_made():
+    clf = load_model(FIXTURES / "format-1-mlom-tree.model")
+    assert clf.guests is False and clf._config.guests is False
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a: a["candidates.covered"].__setitem__(-1, 1e9), "not in the tree has guests"),
+        (lambda a: a["guests.total"].__setitem__(-1, 1e9), "not in the tree has guests"),
+        (lambda a: a["table.margin"].fill(np.nan), "table.margin"),
+    ],
+)
+def test_a_hostile_mlom_tree_is_refused(tmp_path, change, message):
+    X, y = rows()
+    MlomTreeClassifier(random_state=0).fit(X, y).save(tmp_path / "m")
+    arrays, metadata = model_file.read(tmp_path / "m", False, True)
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    change(arrays)
+    model_file.write(tmp_path / "hostile", arrays, metadata)
+    with pytest.raises(ModelFormatError, match=message):
+        load_model(tmp_path / "hostile", verify=False)
+
+
+def test_members_in_a_circle_end_soon(tmp_path):
+    X, y = rows()
+    clf = MlomTreeClassifier(guests=False, random_state=0).fit(X, y)
+    clf.save(tmp_path / "m")
+    arrays, metadata = model_file.read(tmp_path / "m", False, True)
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    top = arrays["nodes.members"][0]
+    arrays["table.left"][top] = arrays["table.right"][top] = top
+    arrays["table.size"][top] = -1
+    model_file.write(tmp_path / "hostile", arrays, metadata)
+    with pytest.raises(ModelFormatError):
+        load_model(tmp_path / "hostile")

@@ -304,3 +304,22 @@ def test_a_label_tree_still_answers_by_threshold(tagged):
     X, Y = tagged
     clf = LabelTreeClassifier(random_state=0).fit(X, Y)
     assert (clf.predict(X).sum(axis=1) < Y.shape[1]).all()
+
+
+def test_what_auto_became_is_told(text, digits):
+    X, y = text
+    chosen = SpectralTreeClassifier(random_state=0, n_epochs=1).fit(X, y).chosen_
+    assert (chosen["n_candidates"], chosen["beam"], chosen["task"], chosen["max_depth"]) == (60, 4, "shared", 3)
+    chosen = SpectralTreeClassifier(random_state=0, n_epochs=1, beam=3).fit(*digits).chosen_
+    assert (chosen["n_candidates"], chosen["beam"], chosen["task"]) == (10, 3, "hashed")
+    with pytest.raises(ValueError, match="deepest level"):
+        SpectralTreeClassifier(random_state=0, n_epochs=1).fit(*digits).topics(depth=99)
+
+
+def test_the_filter_follows_another_number_of_paths_at_once(digits):
+    X, y = digits
+    alone = SpectralFilter(n_candidates=2, max_depth=5, random_state=0).fit(X, y)
+    one = alone.transform(X)
+    assert (alone.set_params(beam=6).transform(X) != one).nnz > 0
+    with pytest.raises(ValueError, match="beam"):
+        alone.set_params(beam=0).transform(X)

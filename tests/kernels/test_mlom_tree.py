@@ -78,8 +78,37 @@ def test_kernel_equals_reference(seed, n_labels, sparse, learner, **options):
             assert labels[0] in shares and scores[0] == 0.0 and np.all(scores[1:] == -np.inf)
         assert sorted(labels.tolist()) == list(range(n_labels))
         assert work.tolist() == [depth, depth + 1, depth, 0]
-    if options["max_depth"] == 60:
+    if options["max_depth"] == 60:  # a leaf at the limit has several classes: tested below
         assert state["seen"].wrong_mass[0] == pytest.approx(tree.wrong_mass)
+
+
+@pytest.mark.parametrize("guests", [False, True])
+def test_a_leaf_with_several_classes_answers_the_heaviest(guests):
+    rng = np.random.default_rng(0)
+    y = rng.choice(7, 500, p=[0.05, 0.05, 0.6, 0.1, 0.1, 0.05, 0.05]).astype(np.int32)
+    X = rng.normal(size=(500, 4)).astype(np.float32)
+    config = model.Config(
+        **{**PLAIN, "guests": guests, "max_depth": 0}, table_bits=20, learner=NormalizedAdaGrad(4.0), seed=0
+    )
+    state = model.init(config, 4)
+    model.learn(config, state, as_batch(X, False), y, np.ones(500))
+    assert (model.predict(config, state, as_batch(X, False), 1, 7).labels == 2).all()
+    assert state["seen"].wrong_mass[0] < 0.5 * 500
+
+
+def test_a_leaf_counts_all_its_guests_also_beyond_its_list():
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 60, 900).astype(np.int32)
+    X = (rng.normal(size=(60, 5))[y] + rng.normal(size=(900, 5))).astype(np.float32)
+    options = {**PLAIN, "guests": True, "split_mass": 25.0}
+    config = model.Config(**options, table_bits=20, learner=NormalizedAdaGrad(4.0), seed=0)
+    state = model.init(config, 5)
+    model.learn(config, state, as_batch(X, False), y, np.ones(900))
+    n = state["tree"].n_nodes[0]
+    leaf = state["tree"].children[:n, 0] < 0
+    total, candidates = state["guests"].total[:n], state["candidates"]
+    assert total.sum() >= 900 and (total >= candidates.covered[:n] - 1e-9).all()
+    assert (total[leaf] - candidates.mass[:n][leaf, 0] <= 25.0).all()  # or it would have split
 
 
 def test_the_streams_of_the_comparison_suspend():

@@ -71,9 +71,8 @@ def train(
     algorithm: Annotated[
         str | None,
         typer.Option(
-            help="recall-tree, label-tree, lom-tree, mlom-tree or one-against-all. Default: recall-tree; label-tree "
-            "where there are text "
-            "columns or several labels a row."
+            help="recall-tree, label-tree, spectral-tree, lom-tree, mlom-tree or one-against-all. Default: "
+            "recall-tree, or label-tree where there are text columns or several labels a row."
         ),
     ] = None,
     option: Annotated[
@@ -97,7 +96,7 @@ def train(
     ] = True,
     in_memory: Annotated[
         bool,
-        typer.Option("--in-memory", help="Fit all rows at once: better for label trees, a must for spectral trees."),
+        typer.Option("--in-memory", help="Fit all rows at once: better for label trees. Spectral trees always do."),
     ] = False,
     checkpoint_every: Annotated[
         int | None, typer.Option(min=1, help="Write MODEL.checkpoint after every so many examples. Default: never.")

@@ -86,8 +86,13 @@ def run(
             clf.partial_fit(X[rows], y[rows], sample_weight=weights[rows])
         return clf.diagnose(X[held], y[held])["accuracy"]
 
+    space = dict(_SPACES[chosen])
+    if "n_candidates" in space:  # more than there are labels would all be the same model
+        n = y.shape[1] if y.ndim == 2 else len(np.unique(y))
+        space["n_candidates"] = (int, min(max(2, n // 8), 20), min(n, 500), True)
+
     def objective(trial: Any) -> float:
-        options = [f"{name}={value}" for name, value in _suggest(trial, _SPACES[chosen]).items()]
+        options = [f"{name}={value}" for name, value in _suggest(trial, space).items()]
         trial.set_user_attr("options", options)
         reached = accuracy(options)
         console.print(f"{100 * reached:6.2f} %  {' '.join(options)}", highlight=False, soft_wrap=True)

@@ -27,7 +27,8 @@ def check_options(estimator: Any, limits: Mapping[str, Any]) -> None:
                 raise ValueError(f"{name} must be True or False, got {value!r}.")
         elif isinstance(limit[0], str):
             if value not in limit:
-                raise ValueError(f"{name} must be one of {', '.join(map(repr, limit))}, got {value!r}.")
+                choices = ", ".join([*map(repr, limit), *(["None"] if name in estimator._may_be_none else [])])
+                raise ValueError(f"{name} must be one of {choices}, got {value!r}.")
         else:
             _check_number(estimator, name, value, *limit)
 
@@ -90,7 +91,7 @@ def check_labels(y: Any, name: str = "y") -> None:
 
 def _is_a_matrix(name: str, shape: tuple) -> ValueError:
     return ValueError(
-        f"{name} is a matrix of shape {shape}, where one label a row is wanted; LabelTreeClassifier learns several "
+        f"{name} is a matrix of shape {shape}, where one label a row is wanted; label and spectral trees learn several "
         "labels a row from a matrix of zeros and ones."
     )
 
@@ -104,7 +105,7 @@ def _check_objects(labels: list, name: str) -> None:
         if isinstance(label, _NOT_ONE_LABEL):
             raise ValueError(
                 f"{name} holds a {type(label).__name__} in row {i}: one label a row is text or a number. Several "
-                "labels a row are a matrix of zeros and ones, for LabelTreeClassifier: sklearn.preprocessing."
+                "labels a row are a matrix of zeros and ones, for label and spectral trees: sklearn.preprocessing."
                 f"MultiLabelBinarizer(sparse_output=True).fit_transform({name}) makes it of lists of labels."
             )
     texts = [isinstance(label, str) for label in labels]

@@ -134,6 +134,9 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
             raise ModelFormatError(f"there are {len(out._names)} names for {len(out._index)} labels.")
     out._config = spec.config(**{name: _from_json(value) for name, value in metadata["config"].items()})
     check_config(out._config)
+    for name in set(out.get_params(deep=False)) - set(metadata["options"]):
+        if hasattr(out._config, name):  # an option younger than the file: as the model was made, not as the default is
+            setattr(out, name, getattr(out._config, name))
     out._state = unflatten(arrays, spec.groups)
     out._slim = metadata["slim"]
     if type(out._slim) is not bool:

@@ -9,7 +9,7 @@ from .online_trees import OnlineTreeMixin
 
 
 class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
-    """MLOM tree: one path of linear routers to a leaf that answers its most frequent label; half the classes each side.
+    """MLOM tree: one path of linear routers to a leaf that answers its most frequent label; the top halves the classes.
 
     A router sends a class to the side where its mean score lies, against the median (or mean) of all class means at the
     node, so that each child gets half of the classes. A class that changes its side is suspended below the old one,
@@ -31,7 +31,9 @@ class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
     split_mass : float, default=10.0
         With guests, a leaf splits when the mass beside its heaviest label is more than this, 0 to 1,000,000.
     nodes_per_class : float, default=32
-        With guests, leaves split while there are fewer inner nodes than this for each class seen, 0 to 1,000,000.
+        With guests, leaves split for them while there are fewer inner nodes than this for each class seen, 0 to
+        1,000,000. Nodes born for classes do not count the limit: classes that come and go on rows nobody can tell
+        apart may double it, or more where it is small.
     max_depth : int, optional
         Deepest level of the tree, 0 to 60. Default: 60.
     loss : {"hinge", "absolute", "logistic"}, default="hinge"

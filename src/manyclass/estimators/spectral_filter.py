@@ -1,5 +1,6 @@
 """The filter of the spectral tree on its own, as a scikit-learn transformer: any classifier can be put behind it."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -152,7 +153,9 @@ class SpectralFilter(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "_state")
         X = self._rows(X, reset=False)
-        options = options_of(self._config, X.shape[1])
+        check_options(self, {"beam": FILTER_LIMITS["beam"]})
+        config = self._config if self.beam == "auto" else replace(self._config, beam=int(self.beam))
+        options = options_of(config, X.shape[1])
         sizes, labels = [], []
         for first, last in blocks(X.shape[0]):
             batch = as_batch(rows_between(X, first, last))

@@ -1,6 +1,7 @@
 """Spectral tree as a scikit-learn estimator."""
 
 import math
+from dataclasses import asdict
 from numbers import Integral, Real
 from typing import Any
 
@@ -43,7 +44,7 @@ def filter_config(options: Any, n_classes: int, n_features: int, sparse: bool) -
     levels = math.log2(max(2, n_classes))
     many = max(6.5 * math.sqrt(n_classes), min(400, 0.75 * n_classes))
     auto = {
-        "n_candidates": math.ceil(many if text else 2.5 * levels),
+        "n_candidates": math.ceil(many if text else max(2.5 * levels, 16)),
         "max_depth": max(1, math.ceil(levels) - 4) if text else math.ceil(levels) + 2,
         "beam": 4 if text else 1,
     }
@@ -78,8 +79,9 @@ class SpectralTreeClassifier(MultilabelClassifier):
     Parameters
     ----------
     n_candidates : int or "auto", default="auto"
-        Labels that a row is judged by, beside the head labels; also the most that a leaf keeps. "auto": 2.5 log2 of the
-        number of classes; on text, 6.5 times its root, but at least 400 or three quarters of the classes.
+        Labels that a row is judged by, beside the head labels, whatever the number of paths and trees; also the most
+        that a leaf keeps. "auto": 2.5 log2 of the number of classes, at least 16; on
+        text, 6.5 times its root, but at least 400 or three quarters of the classes.
     max_depth : int or "auto", default="auto"
         Deepest level of the tree, up to 30. "auto": log2 of the number of classes, plus 2; on text, minus 4.
     recall : float, default=0.999
@@ -95,9 +97,10 @@ class SpectralTreeClassifier(MultilabelClassifier):
     n_head : int, default=0
         So many of the most frequent labels are candidates everywhere, and the tree is for the others.
     n_trees : int, default=1
-        Trees from different draws, whose candidates are joined.
+        Trees from different draws. Of the labels at the ends of all paths the likeliest `n_candidates` are scored.
     beam : int or "auto", default="auto"
-        Paths that an answer follows through each tree. "auto": 4 on text, else 1, the paper's.
+        Paths that an answer follows through each tree, to choose the likeliest `n_candidates` labels at their ends.
+        "auto": 4 on text, else 1, the paper's. It does not help where leaves have weights of their own.
     leaf : {"auto", "shared", "bias", "output", "hashed", "separate"}, default="auto"
         What a leaf's classifier has of its own. "shared": nothing, all leaves share a predictor a class; "bias": a bias
         for each candidate too; "hashed": weights of its own beside the shared ones; "separate": nothing is shared;
@@ -113,7 +116,8 @@ class SpectralTreeClassifier(MultilabelClassifier):
     randomized : bool, default=True
         Learn at the end of a random path instead of the likeliest one.
     normalize : bool, default=True
-        Scale every row to length 1: the routing probabilities are made for such rows.
+        Scale every row to length 1: the routing probabilities are made for such rows. Features should be of like size
+        and centred; with False the rows' lengths should be about 1, and results depend on their unit.
     threshold : float, default=0.5
         With several labels a row: `predict` gives the labels above this probability; 0 to 1.
     top_k : int or None, default=None
@@ -144,6 +148,8 @@ class SpectralTreeClassifier(MultilabelClassifier):
     progressive_error_ : float
         Share of the rows whose first answer was wrong just before they were learned, on their random paths, in the last
         epoch.
+    chosen_ : dict
+        What the options that were "auto" became, with all others.
     n_bytes_ : int
         Bytes of the model.
     n_features_in_ : int
@@ -301,6 +307,12 @@ class SpectralTreeClassifier(MultilabelClassifier):
             model.fit(self._config, self._state, X, as_batch(X), labels, weights, n_threads(self.n_jobs), tell)
         self.n_epochs_ = self._config.n_epochs
 
+    @property
+    def chosen_(self) -> dict[str, Any]:
+        """What the options that were "auto" became, with all others."""
+        check_is_fitted(self, "_state")
+        return {**asdict(self._answering()), "learner": self._config.learner}
+
     def estimate_memory(self, n_features, n_classes, sparse=False, multilabel=False) -> int:
         """Bytes that a trained model will take at most, about, before any training.
 
@@ -370,5 +382,8 @@ class SpectralTreeClassifier(MultilabelClassifier):
         check_is_fitted(self, "_state")
         if not isinstance(n_labels, Integral) or n_labels < 1:
             raise ValueError(f"n_labels must be a whole number of at least 1, got {n_labels!r}.")
+        deepest = int(self._state["tree"].depth.max())
+        if depth is not None and (not isinstance(depth, Integral) or not 0 <= depth <= deepest):
+            raise ValueError(f"depth must be a whole number from 0 to {deepest}, the deepest level, got {depth!r}.")
         found = model.topics(self._state, int(n_labels), depth, distinctive)
         return [{**row, "labels": self.classes_[row["labels"]]} for row in found]

@@ -15,7 +15,7 @@ from .labels import EMPTY, add_mass, entry_of, find, mass_of, place
 from .lom_tree import answer as answer_shares
 from .lom_tree import answers, route_target
 from .margins import mean, note_margin, router_pace, side_of, teach
-from .ordered import NOBODY, insert, median, member, remove, size_of
+from .ordered import NOBODY, heaviest, insert, median, member, remove, size_of
 from .sets import LabelSet, add_label
 from .trees import DEEPEST, LEFT, RIGHT, ROOT, is_leaf, renew
 from .updates import observe_scale
@@ -181,9 +181,9 @@ def has_room(tree, table):
 
 
 @leaf
-def may_split(tree, candidates, seen, node, depth, options):
+def may_split(tree, guests, candidates, seen, node, depth, options):
     """Whether a leaf has guests enough that should part; the rule of the LOM tree. Cost: O(1)."""
-    beside = candidates.covered[node] - candidates.mass[node, 0]
+    beside = guests.total[node] - candidates.mass[node, 0]
     if candidates.size[node] < 2 or beside <= options.split_mass or depth >= options.max_depth:
         return False
     return tree.n_nodes[0] < 2.0 * options.nodes_per_class * seen.n_labels[0]
@@ -206,7 +206,8 @@ def visit(
             if first:
                 known, first = answers(tree, candidates, node, label), False
             place(candidates, node, label, table.mass[at])
-            if not may_split(tree, candidates, seen, node, depth, options):
+            guests.total[node] += weight
+            if not may_split(tree, guests, candidates, seen, node, depth, options):
                 return known
             give_birth(tree, nodes, node)
         route = banks.score(router, node, batch, i)
@@ -293,9 +294,9 @@ def descend(tree, nodes, router, table, batch, i, pass_over):
 
 @leaf
 def label_of(nodes, table, node):
-    """The class of a leaf, the first in order where a leaf at the depth limit has several; -1: none yet."""
-    top = np.int64(nodes.members[node])
-    return np.int64(table.key[top] & 0xFFFFFFFF) if top >= 0 else np.int64(-1)
+    """The class of a leaf, the heaviest where a leaf at the depth limit has several; -1: none yet."""
+    best = heaviest(table, np.int64(nodes.members[node]))
+    return np.int64(table.key[best] & 0xFFFFFFFF) if best >= 0 else np.int64(-1)
 
 
 @leaf
@@ -346,9 +347,11 @@ def answer_classes(tree, nodes, table, node, n_classes, stamp, labels, scores, k
     Cost: O(answers x depth x log classes).
     """
     size, score = np.int64(0), 0.0
+    first = label_of(nodes, table, node)
+    if first >= 0 and add_label(known, first, stamp):
+        labels[0], scores[0], size, score = first, score, np.int64(1), -np.inf
     while node >= 0 and size < labels.shape[0]:
-        top = np.int64(nodes.members[node])
-        at = np.int64(0)
+        top, at = np.int64(nodes.members[node]), np.int64(0)
         while at < size_of(table, top) and size < labels.shape[0]:
             label = np.int64(table.key[member(table, top, at)] & 0xFFFFFFFF)
             if add_label(known, label, stamp):

@@ -112,6 +112,17 @@ def member(table, top, place):
 
 
 @leaf
+def heaviest(table, top):
+    """The member of most mass, -1 of none. Cost: O(members x log members), of leaves that have one mostly."""
+    best = top
+    for at in range(size_of(table, top)):
+        other = np.int64(member(table, top, np.int64(at)))
+        if table.mass[other] > table.mass[best]:
+            best = other
+    return best
+
+
+@leaf
 def median(table, top):
     """The middle mean, or between the two in the middle; 0 of nobody. Cost: O(log members) expected."""
     n = size_of(table, top)

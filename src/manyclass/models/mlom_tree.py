@@ -201,6 +201,9 @@ def check(config: Config, state: State, n_features: int, n_classes: int, slim: b
         for name, size in (("guests", len(state["guests"].margin)), ("candidates", len(state["candidates"].size))):
             need(size == room, f"{name} has {size} rows for {room} nodes.")
         check_candidates(state["candidates"], n_classes)
+        n, unused = int(tree.n_nodes[0]), state["candidates"]
+        blank = not unused.size[n:].any() and not unused.covered[n:].any() and not state["guests"].total[n:].any()
+        need(blank and not len(free), "a node that is not in the tree has guests.")
     check_table(table, int(tree.n_identities[0]), n_classes)
     _check_members(tree, nodes, table, config.guests)
     check_scale(state["scale"], n_features)
@@ -227,7 +230,8 @@ def _check_members(tree: GrownTree, nodes: MlomNodes, table: MlomTable, guests: 
     for name, links in (("nodes.members", nodes.members), ("table.left", table.left), ("table.right", table.right)):
         need_range(name, links, -1, len(table.key))
     need_range("table.side", table.side, -1, 2)
-    need(np.isfinite(table.mean).all(), "table.mean holds a number that is not finite.")
+    for name in ("mean", "margin", "taught", "mass"):
+        need(np.isfinite(getattr(table, name)).all(), f"table.{name} holds a number that is not finite.")
     top = nodes.members[inside].astype(np.int64)
     counts = np.where(top >= 0, table.size[top], 0)
     need(guests or (counts[tree.children[inside, 0] >= 0] >= 2).all(), "an inner node has fewer than two classes.")
@@ -243,7 +247,10 @@ def _walk_members(table: MlomTable, level: np.ndarray, owner: np.ndarray) -> tup
     """All members of some sets, level by level: entry, owner, place in the set."""
     start = np.zeros(len(level), np.int64)
     found: list[tuple[np.ndarray, ...]] = []
+    n = 0
     while len(level):
+        n += len(level)
+        need(n <= len(table.key), "an entry is in two places.")  # or the levels would go on doubling
         need(len(found) < 400, "a set of members is too deep.")  # some 5 log2 of its size by chance; the kernels recur
         need((table.key[level] >> 32 == owner).all(), "a member belongs to another node.")
         left, right = (links[level].astype(np.int64) for links in (table.left, table.right))

@@ -11,6 +11,7 @@ from manyclass import (
     MlomTreeClassifier,
     OneAgainstAllClassifier,
     RecallTreeClassifier,
+    SpectralTreeClassifier,
 )
 from manyclass.estimators.files import FORMAT_VERSION
 
@@ -28,7 +29,12 @@ def main() -> None:
         "label-tree": LabelTreeClassifier(arity=4, n_epochs=2, random_state=0).fit(X, y),
         "label-tree-several": LabelTreeClassifier(arity=4, n_epochs=2, random_state=0).fit(X, several),
         "lom-tree": LomTreeClassifier(n_epochs=2, split_mass=0, random_state=0).fit(X, y),
-        "mlom-tree": MlomTreeClassifier(n_epochs=2, random_state=0).fit(X, y),
+        "mlom-tree": MlomTreeClassifier(guests=False, n_epochs=2, random_state=0).fit(X, y),
+        "mlom-tree-guests": MlomTreeClassifier(n_epochs=2, random_state=0).fit(X, y),
+        "spectral-tree": SpectralTreeClassifier(n_candidates=5, n_epochs=2, random_state=0).fit(X, y),
+        "spectral-tree-several": SpectralTreeClassifier(
+            n_candidates=4, n_trees=2, beam=2, n_epochs=2, random_state=0
+        ).fit(X, several),
     }
     for name, model in made.items():
         for slim in (False, True):
