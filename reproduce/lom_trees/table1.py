@@ -1,7 +1,7 @@
 """Table 1 of the online tree paper (2013): the split at the root against random partitions of the labels.
 
 A label belongs to the child that saw more of it in training; an example is wrong if it is routed to the other one. A
-random partition is learned by the same router: its targets are given.
+random partition is learned by a linear predictor of two classes: its targets are given.
 """
 
 import numpy as np
