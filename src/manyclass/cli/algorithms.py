@@ -33,7 +33,7 @@ def choose_algorithm(asked: str | None, reading: Reading) -> str:
 
 def learns_at_once(algorithm: str) -> bool:
     """Whether the algorithm needs all rows at once."""
-    return not hasattr(ESTIMATORS[algorithm](), "partial_fit")
+    return ESTIMATORS[algorithm]._spec.learn is None
 
 
 def make_estimator(algorithm: str, options: Sequence[str], seed: int) -> Any:

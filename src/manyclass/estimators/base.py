@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from ..models.spec import Labels
@@ -21,6 +22,11 @@ from .files import FilesMixin
 from .progress import progress_bar
 
 _CHUNK = 1 << 14  # rows learned between two looks at the progress bar and the keyboard
+
+
+def learns_online(estimator: Any) -> bool:
+    """Whether the algorithm can learn row by row: there is no `partial_fit` otherwise."""
+    return estimator._spec.learn is not None
 
 
 class ManyClassifier(AnswersMixin, FilesMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
@@ -94,6 +100,7 @@ class ManyClassifier(AnswersMixin, FilesMixin, ClassifierMixin, BaseEstimator, m
                 break
         self.n_epochs_ = len(self.history_)
 
+    @available_if(learns_online)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Go on learning, row by row as they come; new labels are welcome at any time.
 
@@ -164,11 +171,13 @@ class ManyClassifier(AnswersMixin, FilesMixin, ClassifierMixin, BaseEstimator, m
 
     def _learn(self, X, order, labels, weights, epoch: int, show=None) -> None:
         """Learn the rows in `order`, a bounded chunk at a time, and show how far it is."""
+        learn = self._spec.learn
+        assert learn is not None
         for begin in range(0, len(order), _CHUNK):
             part = order[begin : begin + _CHUNK]
             batch = as_batch(X[part])
             own = labels.rows(part) if isinstance(labels, Labels) else labels[part]
-            self._spec.learn(self._config, self._state, batch, own, weights[part], epoch)
+            learn(self._config, self._state, batch, own, weights[part], epoch)
             if show is not None:
                 show(len(part), wrong_share(self._state["seen"]))
 

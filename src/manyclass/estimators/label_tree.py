@@ -9,12 +9,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..models import label_tree as model
 from ..models.label_tree_state import MOST_PATHS
-from ..models.spec import Labels
-from .answers import changed, n_threads
-from .batches import NARROW, as_batch
+from .answers import changed
+from .batches import NARROW
 from .checks import check_options
 from .multilabel import MultilabelClassifier
-from .progress import progress_bar
 
 
 class LabelTreeClassifier(MultilabelClassifier):
@@ -191,30 +189,12 @@ class LabelTreeClassifier(MultilabelClassifier):
 
     def _check_options(self) -> None:
         super()._check_options()
-        if self._multilabel and self.loss == "softmax":
-            raise ValueError('loss="softmax" goes with one label a row; use "logistic" (or "auto") for a matrix y.')
         if not isinstance(self.normalize, bool) and self.normalize != "auto":
             raise ValueError(f'normalize must be "auto", True or False, got {self.normalize!r}.')
 
     def _answering(self) -> model.Config:
         check_options(self, {name: self._limits[name] for name in ("beam", "prior")})
         return changed(self._config, beam=int(self.beam), prior=self._number("prior", self._config.prior))
-
-    def _train(self, X, labels, weights, rng) -> None:
-        if not weights.all():  # rows of no weight are as if not there
-            kept = np.flatnonzero(weights)
-            labels = labels.rows(kept) if isinstance(labels, Labels) else labels[kept]
-            X, weights = X[kept], weights[kept]
-        n, told = X.shape[0], [0]
-        with progress_bar(self.verbose, "fit", n) as show:
-
-            def tell(share: float) -> None:
-                show(int(share * n) - told[0], float("nan"))
-                told[0] = int(share * n)
-
-            jobs = n_threads(self.n_jobs)
-            model.fit(self._config, self._state, X, as_batch(X), labels, weights, jobs, tell)
-        self.n_epochs_ = self._config.n_epochs
 
     def predict_topk(self, X, k=None) -> tuple[np.ndarray, np.ndarray]:
         """The k best labels of each row with their scores, best first.

@@ -8,12 +8,15 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..models.spec import Labels
-from .base import ManyClassifier
-from .batches import check_sparse, check_values, check_weights, rows_between
+from .answers import n_threads
+from .base import ManyClassifier, learns_online
+from .batches import as_batch, check_sparse, check_values, check_weights, rows_between
 from .checks import check_labels, check_options, check_text
+from .progress import progress_bar
 
 # A dense matrix of answers is refused above this many cells: ask with a sparse y, or for the top k.
 _DENSE_CELLS = 1 << 30
@@ -68,6 +71,7 @@ def as_indicator(y: Any, n_rows: int) -> sp.csr_array:
 class MultilabelClassifier(ManyClassifier):
     """A classifier that takes one label a row, or a matrix of zeros and ones with several."""
 
+    loss: str
     threshold: float
     top_k: int | None = None
     _kept = (*ManyClassifier._kept, "_multilabel", "_labels_a_row", "_sparse_answers", "_answer_type")
@@ -95,6 +99,7 @@ class MultilabelClassifier(ManyClassifier):
         """
         return super().fit(X, y, sample_weight)
 
+    @available_if(learns_online)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Go on learning, row by row as they come; new labels are welcome at any time.
 
@@ -158,6 +163,29 @@ class MultilabelClassifier(ManyClassifier):
         labels = labels_of(matrix)
         self._learn(X, np.arange(X.shape[0]), labels, weights, max(0, getattr(self, "n_epochs_", 0) - 1))
         return self
+
+    def _train(self, X, labels, weights, rng) -> None:
+        """Let the model see all rows at once."""
+        if not weights.all():  # rows of no weight are as if not there
+            kept = np.flatnonzero(weights)
+            labels = labels.rows(kept) if isinstance(labels, Labels) else labels[kept]
+            X, weights = X[kept], weights[kept]
+        n, told = X.shape[0], [0]
+        with progress_bar(self.verbose, "fit", n) as show:
+
+            def tell(share: float) -> None:
+                show(int(share * n) - told[0], float("nan"))
+                told[0] = int(share * n)
+
+            fit_all = self._spec.fit
+            assert fit_all is not None
+            fit_all(self._config, self._state, X, as_batch(X), labels, weights, n_threads(self.n_jobs), tell)
+        self.n_epochs_ = self._config.n_epochs
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        if self._multilabel and self.loss == "softmax":
+            raise ValueError('loss="softmax" goes with one label a row; use "logistic" (or "auto") for a matrix y.')
 
     def _check_matrix(self, X, y, sample_weight, reset: bool):
         if self.class_weight is not None:

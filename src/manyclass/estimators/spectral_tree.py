@@ -5,20 +5,16 @@ from dataclasses import asdict
 from numbers import Integral, Real
 from typing import Any
 
-import numpy as np
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..models import spectral_tree as model
 from ..models.learners import SGD, AdaGrad, NormalizedAdaGrad, resolve
-from ..models.spec import Labels
 from ..models.spectral_state import MOST_PATHS, Config
-from .answers import changed, n_threads
+from .answers import changed
 from .base import ManyClassifier
-from .batches import NARROW, as_batch
+from .batches import NARROW
 from .checks import check_options
 from .multilabel import MultilabelClassifier
-from .progress import progress_bar
 
 # Options of the filter, which `SpectralFilter` has too.
 FILTER_LIMITS: dict[str, Any] = {
@@ -242,10 +238,6 @@ class SpectralTreeClassifier(MultilabelClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    @available_if(lambda self: False)
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Not offered: the tree is made of all rows at once."""
-
     def _start(self, X, classes, n_classes, rng) -> tuple:
         self._n_known = len(classes)
         return super()._start(X, classes, n_classes, rng)
@@ -283,29 +275,12 @@ class SpectralTreeClassifier(MultilabelClassifier):
     def _check_options(self) -> None:
         super()._check_options()
         resolve(self.learner, n_features=1, sparse=False)
-        if self._multilabel and self.loss == "softmax":
-            raise ValueError('loss="softmax" goes with one label a row; use "logistic" (or "auto") for a matrix y.')
         if self.leaf == "output" and self.rank is None:
             raise ValueError('leaf="output" shares only the low-rank map: give a rank, or use "separate".')
 
     def _answering(self) -> Config:
         check_options(self, {"beam": self._limits["beam"]})
         return changed(self._config, beam=self._config.beam if self.beam == "auto" else int(self.beam))
-
-    def _train(self, X, labels, weights, rng) -> None:
-        if not weights.all():  # rows of no weight are as if not there
-            kept = np.flatnonzero(weights)
-            labels = labels.rows(kept) if isinstance(labels, Labels) else labels[kept]
-            X, weights = X[kept], weights[kept]
-        n, told = X.shape[0], [0]
-        with progress_bar(self.verbose, "fit", n) as show:
-
-            def tell(share: float) -> None:
-                show(int(share * n) - told[0], float("nan"))
-                told[0] = int(share * n)
-
-            model.fit(self._config, self._state, X, as_batch(X), labels, weights, n_threads(self.n_jobs), tell)
-        self.n_epochs_ = self._config.n_epochs
 
     @property
     def chosen_(self) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class ModelSpec:
     config: type
     groups: dict[str, Any]  # of the state: its type, or several of which one fits; with None among them, it may lack
     init: Callable[[Any, int, int], State]  # (config, n_features, classes known beforehand or 0)
-    learn: Callable[..., None]  # (config, state, batch, labels, weights, epoch)
+    learn: Callable[..., None] | None  # (config, state, batch, labels, weights, epoch); None: only all rows at once
     predict: Callable[..., Answers]  # (config, state, batch, k, n_classes)
     score: Callable[..., Scored]  # (config, state, batch)
     paths: Callable[..., list[np.ndarray]]  # (config, state, batch): nodes of each row

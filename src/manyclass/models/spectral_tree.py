@@ -59,7 +59,7 @@ def grow_filters(
     tell: Callable[[float], None],
 ) -> list[Filter]:  # fmt: skip
     """The filter of every tree; each after the first weighs the rows by a random draw of its own."""
-    options: Any = options_of(config, sizes[0])
+    options = options_of(config, sizes[0])
     out = []
     for number in range(config.n_trees):
         seed = config.seed + 104_729 * number
@@ -155,11 +155,6 @@ def _start_at_means(config: Config, scorer: Bank, batch: Batch, n_features: int,
     # Independent predictors need a doubt to begin with: most labels are wrong for a row.
     bias = 0.0 if LOSSES[config.loss] == SOFTMAX else -config.start / 3
     add_weights(scorer, rows, np.where(present, config.start * lengths, 0.0), np.where(present, bias, 0.0))
-
-
-def learn(config: Config, state: State, batch: Batch, labels: Any, weights: np.ndarray, epoch: int = 0) -> None:
-    """Batch only: there is nothing to learn from single rows."""
-    raise NotImplementedError("A spectral tree learns from all rows at once.")
 
 
 # -- answers -------------------------------------------------------------------------------------------------------
@@ -290,7 +285,7 @@ SPEC = register(
         "spectral-tree",
         Config,
         GROUPS,
-        *(init, learn, predict, score, paths, n_nodes, width, memory, check, slim),
+        *(init, None, predict, score, paths, n_nodes, width, memory, check, slim),
         tree_table=tree_table,
         fit=fit,
     )
