@@ -11,7 +11,7 @@ from tests.reference import recall_tree as reference
 
 from manyclass.kernels import recall_tree as kernel
 from manyclass.kernels.inputs import Csr, Dense
-from manyclass.kernels.labels import add_mass
+from manyclass.kernels.labels import add_mass, n_log_n_rise
 from manyclass.models import recall_tree as model
 from manyclass.models.groups import Counts, LabelTable
 from manyclass.models.learners import SGD, AdaGrad, NormalizedAdaGrad
@@ -28,6 +28,7 @@ OPTIONS = {
     "learner": st.sampled_from(list(LEARNERS)),
     "router": st.sampled_from(list(LEARNERS)),
     "start": st.sampled_from([0.0, 0.5, 3.0, 10.0]),
+    "arity": st.sampled_from([2, 2, 3, 5]),
 }
 
 
@@ -177,22 +178,29 @@ masses = st.dictionaries(st.integers(0, 9), st.floats(0.1, 50.0), max_size=8)
 
 @given(masses, st.integers(0, 9), st.floats(0.1, 5.0))
 def test_entropy_rise_is_the_difference_of_naive_entropies(hist, label, weight):
-    counts, table = histogram(hist)
+    counts, _ = histogram(hist)
     after = {**hist, label: hist.get(label, 0.0) + weight}
     naive = reference.mass_entropy(after.values()) - reference.mass_entropy(hist.values())
-    assert kernel.entropy_rise(counts, table, 0, label, weight) == pytest.approx(naive, abs=1e-8)
+    assert kernel.entropy_rise(counts, 0, hist.get(label, 0.0), weight) == pytest.approx(naive, abs=1e-8)
 
 
 def test_entropy_rise_of_a_missing_child_is_zero():
-    counts, table = histogram({1: 3.0})
-    assert kernel.entropy_rise(counts, table, -1, 1, 1.0) == 0.0
+    counts, _ = histogram({1: 3.0})
+    assert kernel.entropy_rise(counts, -1, 3.0, 1.0) == 0.0
+
+
+@pytest.mark.parametrize("n", [0.0, 1.0, 2.0, 511.0, 512.0, 2048.0, 2049.0, 1e6])
+@pytest.mark.parametrize("weight", [1.0, 0.3, 2.0])
+def test_rise_of_n_log_n_by_table_and_by_series(n, weight):
+    exact = (n + weight) * math.log(n + weight) - (n * math.log(n) if n else 0.0)
+    assert n_log_n_rise(n, weight) == pytest.approx(exact, abs=max(2e-7 * weight, 1e-15 * n * math.log(n + 2) * 4))
 
 
 @given(masses.filter(len), masses.filter(len), st.integers(0, 9))
 def test_the_side_of_lower_rise_lowers_the_entropy(left, right, label):
     """Alg. 3 as printed sends the example to the side where the entropy ends higher, because f > 0 is left."""
-    counts, table = histogram(left, right)
-    rise = [kernel.entropy_rise(counts, table, node, label, 1.0) for node in (0, 1)]
+    counts, _ = histogram(left, right)
+    rise = [kernel.entropy_rise(counts, node, side.get(label, 0.0), 1.0) for node, side in enumerate((left, right))]
 
     def expected_entropy(side):
         sides = [dict(left), dict(right)]

@@ -8,6 +8,8 @@ Written from the paper (Algorithms 1-4, Eq. 1) with the same departures as the p
 - routers do not see path features;
 - the candidates met when answering learn beside those of the training path;
 - several paths, those within MARGIN of the best; gradients below NEGLIGIBLE are skipped;
+- with more than two children, each has a router of its own, all are born together, and they learn by softmax towards
+  the child that raises mass x entropy least, weighted by how much less than the mean of the others;
 - with a start, a score begins at start x cosine of the row and the sum of the label's rows so far.
 """
 
@@ -66,8 +68,8 @@ class Linear:
 
 
 class Node:
-    def __init__(self, number, parent, n_features):
-        self.number, self.parent, self.children = number, parent, [None, None]
+    def __init__(self, number, parent, n_features, arity):
+        self.number, self.parent, self.children = number, parent, [None] * arity
         self.depth = 0 if parent is None else parent.depth + 1
         self.router, self.hist, self.best = Linear(n_features), {}, []
 
@@ -95,12 +97,13 @@ def mass_entropy(masses):
 
 class RecallTree:
     def __init__(self, n_features, *, n_candidates, max_depth, bernstein=None, path_features="off", beam=1,
-                 loss="softmax", learner=("sgd", 1.0), router=("sgd", 1.0), start=0.0):  # fmt: skip
+                 loss="softmax", learner=("sgd", 1.0), router=("sgd", 1.0), start=0.0, arity=2):  # fmt: skip
         self.n_features, self.scale = n_features, Scale(n_features)
         self.n_candidates, self.max_depth, self.bernstein, self.beam = n_candidates, max_depth, bernstein, beam
         self.path_features, self.loss, self.learner, self.router = path_features, loss, learner, router
         self.start, self.sums = start, {}
-        self.root = Node(0, None, n_features)
+        self.arity = arity
+        self.root = Node(0, None, n_features, arity)
         self.nodes, self.scorers, self.own = [self.root], {}, {}
         self.mass = self.wrong_mass = 0.0
 
@@ -115,6 +118,11 @@ class RecallTree:
         while moved:
             moved, others = False, []
             for p, (chance, node, moving) in enumerate(paths):
+                if self.arity > 2:
+                    more = self.go_on(x, chance, node) if moving and any(node.children) else []
+                    paths[p], moved = (more[0], True) if more else ((chance, node, False), moved)
+                    others += more[1:] if self.beam > 1 else []
+                    continue
                 route = node.router.score(x) if moving and any(node.children) else 0.0
                 child, other = node.children[:: 1 if route > 0 else -1]
                 if not moving or child is None or self.stops(node, child):
@@ -127,6 +135,15 @@ class RecallTree:
             paths = sorted(paths + others, key=lambda path: -path[0])[: self.beam]
             paths = [path for path in paths if path[0] > paths[0][0] - MARGIN or path is paths[0]]
         return [(chance, node) for chance, node, _ in paths]
+
+    def go_on(self, x, chance, node):
+        """The paths to all children of a node with more than two, best first; none where the best is to stop."""
+        routes = np.array([child.router.score(x) for child in node.children])
+        logs = np.log(softmax(routes))
+        order = np.argsort(-routes, kind="stable")
+        if self.stops(node, node.children[order[0]]):
+            return []
+        return [(chance + logs[c], node.children[c], True) for c in order]
 
     def candidates(self, x):
         """{label: stopping node it came from}, in the order met."""
@@ -180,17 +197,26 @@ class RecallTree:
         node = self.root
         self.count(node, label, weight)
         while node.depth < self.max_depth:
-            self.update_router(x, label, weight, node)
-            side = 0 if node.router.score(x) > 0 else 1
-            if node.children[side] is None:
-                node.children[side] = Node(len(self.nodes), node, self.n_features)
-                self.nodes.append(node.children[side])
+            if self.arity > 2:
+                for side in range(self.arity):
+                    self.bear(node, side)
+                self.update_routers(x, label, weight, node)
+                side = int(np.argmax([child.router.score(x) for child in node.children]))
+            else:
+                self.update_router(x, label, weight, node)
+                side = 0 if node.router.score(x) > 0 else 1
+                self.bear(node, side)
             child = node.children[side]
             self.count(child, label, weight)
             if self.stops(node, child):
                 break
             node = child
         return node
+
+    def bear(self, node, side):
+        if node.children[side] is None:
+            node.children[side] = Node(len(self.nodes), node, self.n_features, self.arity)
+            self.nodes.append(node.children[side])
 
     def count(self, node, label, weight):
         node.hist[label] = node.hist.get(label, 0.0) + weight
@@ -208,7 +234,20 @@ class RecallTree:
         if abs(advantage) > 1e-6 * weight:
             chance = math.exp(log_sigmoid(node.router.score(x)))
             gradient = abs(advantage) * (chance - (1.0 if advantage > 0 else 0.0))
-            node.router.learn(x, gradient, self.router, self.scale)
+            if abs(gradient) >= NEGLIGIBLE * weight:
+                node.router.learn(x, gradient, self.router, self.scale)
+
+    def update_routers(self, x, label, weight, node):
+        rises = np.array([np.diff(child.entropy_with(label, weight))[0] for child in node.children])
+        routes = np.array([child.router.score(x) for child in node.children])
+        low = np.flatnonzero(rises <= rises.min() + 1e-6 * weight)
+        target = low[np.argmax(routes[low])]
+        advantage = (rises.mean() - rises[target]) * self.arity / (self.arity - 1)
+        if advantage > 1e-6 * weight:
+            for c, chance in enumerate(softmax(routes)):
+                slope = chance - (c == target)
+                if abs(slope) >= NEGLIGIBLE:
+                    node.children[c].router.learn(x, advantage * slope, self.router, self.scale)
 
     # -- Algorithm 4 -------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from ..models.state import n_bytes
 from .batches import as_batch, blocks, check_sparse, indicator, rows_are_sound, rows_between
 from .checks import check_labels, check_text
 from .classes import ClassIndex
+from .predictor import Predictor
 
 # predict_proba is refused above this many bytes of dense output.
 DENSE_LIMIT = 1 << 30
@@ -66,12 +67,7 @@ class AnswersMixin:
             Scores are the predictors' own (log-odds up to a constant of the row with softmax): larger is better.
         """
         X = self._check_inputs(X)
-        k = min(5, len(self._index)) if k is None else k
-        if not _is_count(k):
-            raise ValueError(f"k must be a whole number of at least 1, got {k!r}.")
-        if k > len(self._index):
-            raise ValueError(f"k={k} is more than the {len(self._index)} classes that the model knows.")
-        answers = self._answers(X, int(k))
+        answers = self._answers(X, self._check_k(min(5, len(self._index)) if k is None else k))
         return self.classes_[answers.labels], answers.scores
 
     def predict_proba(self, X) -> np.ndarray:
@@ -164,11 +160,13 @@ class AnswersMixin:
         self._index.check_kind(y)
         truth = self._index.find(y)
         answers = self._answers(X, 1)
-        recalled = 0
+        recalled, n_scored = 0, 0
         for first, last in self._scoring_blocks(X.shape[0]):
             scored = self._score(rows_between(X, first, last))
             recalled += int(np.sum(scored.labels == np.repeat(truth[first:last], scored.sizes)))
-        depth, nodes, routers, candidates = answers.work.mean(axis=0)
+            n_scored += int(scored.sizes.sum())
+        depth, nodes, routers, _ = answers.work.mean(axis=0)
+        candidates = n_scored / len(y)
         return {
             "accuracy": float(np.mean(answers.labels[:, 0] == truth)),
             "recall": recalled / len(y),
@@ -224,6 +222,42 @@ class AnswersMixin:
                 parts = list(pool.map(answer, ranges))
         return parts[0] if len(parts) == 1 else Answers(*map(np.concatenate, zip(*parts, strict=True)))
 
+    def predictor(self, k=1) -> Predictor:
+        """A function that answers single rows and checks nothing: for services.
+
+        Parameters
+        ----------
+        k : int, default=1
+            How many labels; at most the number of classes.
+
+        Returns
+        -------
+        Predictor
+            Called with one row, it gives the k best labels and their scores, as the model is at the moment. Each thread
+            needs one of its own.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from manyclass import RecallTreeClassifier
+        >>> X, y = load_digits(return_X_y=True)
+        >>> X = X.astype("float32")
+        >>> clf = RecallTreeClassifier(n_epochs=2, random_state=0).fit(X, y)
+        >>> answer = clf.predictor(k=3)
+        >>> labels, scores = answer(X[0])
+        >>> bool(labels[0] == clf.predict(X[:1])[0])
+        True
+        """
+        check_is_fitted(self, "_state")
+        return Predictor(self, self._check_k(k))
+
+    def _check_k(self, k) -> int:
+        if not _is_count(k):
+            raise ValueError(f"k must be a whole number of at least 1, got {k!r}.")
+        if k > len(self._index):
+            raise ValueError(f"k={k} is more than the {len(self._index)} classes that the model knows.")
+        return int(k)
+
     def _scoring_blocks(self, n: int):
         """Row ranges whose candidates with their scores fit into some 50 MB."""
         return blocks(n, max(1, (1 << 22) // max(1, self._spec.width(self._answering(), self._state))))
@@ -242,17 +276,15 @@ class AnswersMixin:
         return check_sparse(X)
 
     def _is_ready(self, X) -> bool:
-        """Whether X is sparse rows that would be passed on as they are; finding that out by the book takes 250 us."""
-        return (
-            sp.issparse(X)
-            and X.ndim == 2
-            and X.format == "csr"
-            and X.dtype == np.float32
-            and X.shape[0] > 0
-            and X.shape[1] == self.n_features_in_
-            and not hasattr(self, "feature_names_in_")
-            and rows_are_sound(X)
-        )
+        """Whether X is rows that would be passed on as they are; finding that out by the book takes 250 us."""
+        sparse = sp.issparse(X)
+        if not (sparse or type(X) is np.ndarray) or X.ndim != 2 or X.dtype != np.float32 or X.shape[0] == 0:
+            return False
+        if X.shape[1] != self.n_features_in_ or hasattr(self, "feature_names_in_"):
+            return False
+        if sparse:
+            return X.format == "csr" and rows_are_sound(X)
+        return X.flags.c_contiguous and bool(np.isfinite(X.sum()))
 
 
 @lru_cache(maxsize=64)

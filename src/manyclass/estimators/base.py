@@ -171,15 +171,17 @@ class ManyClassifier(AnswersMixin, FilesMixin, ClassifierMixin, BaseEstimator, m
 
     def _learn(self, X, order, labels, weights, epoch: int, show=None) -> None:
         """Learn the rows in `order`, a bounded chunk at a time, and show how far it is."""
-        learn = self._spec.learn
-        assert learn is not None
         for begin in range(0, len(order), _CHUNK):
             part = order[begin : begin + _CHUNK]
             batch = as_batch(X[part])
             own = labels.rows(part) if isinstance(labels, Labels) else labels[part]
-            learn(self._config, self._state, batch, own, weights[part], epoch)
+            self._learn_batch(batch, own, weights[part], epoch)
             if show is not None:
                 show(len(part), wrong_share(self._state["seen"]))
+
+    def _learn_batch(self, batch, labels, weights, epoch: int) -> None:
+        assert self._spec.learn is not None
+        self._spec.learn(self._config, self._state, batch, labels, weights, epoch)
 
     def _begin_epoch(self, epoch: int) -> None:
         """Learn at the pace of the given epoch from now on, and count wrong answers anew. Mutates: state."""

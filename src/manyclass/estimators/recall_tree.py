@@ -6,7 +6,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..models import recall_tree as model
 from ..models.learners import NormalizedAdaGrad, resolve
+from ..models.recall_tree_learning import learn
 from ..models.recall_tree_start import begin_as_spectral_tree
+from ..models.recall_tree_state import DEEPEST, LARGEST_START, LOSSES, MOST_CHILDREN, MOST_PATHS, PATH_FEATURES
 from .answers import changed, n_threads
 from .base import EPOCH_LIMITS, ManyClassifier
 from .batches import as_batch
@@ -31,6 +33,9 @@ class RecallTreeClassifier(ManyClassifier):
         Labels that a node keeps (the paper's F); 1 to 10,000. Default: 4 ceil(log2 of the classes seen so far).
     max_depth : int, optional
         Deepest level of the tree (the paper's D); 0 to 60. Default: logarithmic in the classes seen so far.
+    arity : int, default=2
+        Children of a node, 2 to 256. 2: one router for each node, as in the paper. More: one for each child, in a tree
+        that is as many times less deep as log2(arity) says.
     bernstein : float, "auto" or None, default="auto"
         Weight of the penalty in the recall bound (the paper's lambda) by which a row stops at an inner node. None
         always goes to a leaf. "auto" is 1.0 for a single path and None for several, whose joint recall the bound
@@ -75,7 +80,8 @@ class RecallTreeClassifier(ManyClassifier):
     random_state : int, RandomState or None
         Seed: with the same int, the same bytes.
     n_jobs : int, default=1
-        Threads for prediction, -1 for all cores; training uses one.
+        Threads, -1 for all cores. Training uses two at most, one for the tree and one for the predictors, and without
+        `path_features` only; the model is the same, byte for byte, for any number.
     verbose : int, default=0
         1 shows progress on standard error.
 
@@ -112,13 +118,14 @@ class RecallTreeClassifier(ManyClassifier):
     _limits = {
         **EPOCH_LIMITS,
         "n_candidates": (Integral, 1, 10_000),
-        "max_depth": (Integral, 0, model.DEEPEST),
-        "path_features": tuple(model.PATH_FEATURES),
+        "max_depth": (Integral, 0, DEEPEST),
+        "arity": (Integral, 2, MOST_CHILDREN),
+        "path_features": tuple(PATH_FEATURES),
         "init": ("spectral",),
-        "start": (Real, 0, model.LARGEST_START),
-        "beam": (Integral, 1, model.MOST_PATHS),
+        "start": (Real, 0, LARGEST_START),
+        "beam": (Integral, 1, MOST_PATHS),
         "randomized": bool,
-        "loss": tuple(model.LOSSES),
+        "loss": tuple(LOSSES),
     }
     _may_be_none = ("n_candidates", "max_depth", "init")
 
@@ -126,6 +133,7 @@ class RecallTreeClassifier(ManyClassifier):
         self,
         n_candidates=None,
         max_depth=None,
+        arity=2,
         bernstein="auto",
         path_features="off",
         init=None,
@@ -148,6 +156,7 @@ class RecallTreeClassifier(ManyClassifier):
     ):
         self.n_candidates = n_candidates
         self.max_depth = max_depth
+        self.arity = arity
         self.bernstein = bernstein
         self.path_features = path_features
         self.init = init
@@ -185,6 +194,7 @@ class RecallTreeClassifier(ManyClassifier):
             router_learner=resolve(router_learner, n_features=n_features, sparse=sparse, name="router_learner"),
             seed=seed,
             start=float(self.start),
+            arity=int(self.arity),
         )
 
     def _learn(self, X, order, labels, weights, epoch: int, show=None) -> None:
@@ -194,6 +204,9 @@ class RecallTreeClassifier(ManyClassifier):
                 self._config, self._state, as_batch(X[first]), labels[first], weights[first], n_threads(self.n_jobs)
             )
         super()._learn(X, order, labels, weights, epoch, show)
+
+    def _learn_batch(self, batch, labels, weights, epoch: int) -> None:
+        learn(self._config, self._state, batch, labels, weights, epoch, n_threads(self.n_jobs))
 
     def _bernstein(self) -> float | None:
         value = self.bernstein

@@ -50,7 +50,7 @@ def score_rows(bank, rows, first, last, batch, i, out):
     weight, bias = bank.weight, bank.bias
     c = first
     while c + 4 <= last:
-        row0, row1, row2, row3 = rows[c], rows[c + 1], rows[c + 2], rows[c + 3]
+        row0, row1, row2, row3 = np.int64(rows[c]), np.int64(rows[c + 1]), np.int64(rows[c + 2]), np.int64(rows[c + 3])
         sum0, sum1, sum2, sum3 = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
         if mask == 0:
             for j in range(start, stop):
@@ -71,7 +71,7 @@ def score_rows(bank, rows, first, last, batch, i, out):
         )  # fmt: skip
         c += 4
     while c < last:
-        out[c] = score(bank, rows[c], batch, i)
+        out[c] = score(bank, np.int64(rows[c]), batch, i)
         c += 1
 
 

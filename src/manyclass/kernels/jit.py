@@ -8,6 +8,8 @@ from typing import Any
 
 import numba
 
+from .leaves import leaf_of, overload_options
+
 
 def _writable(folder: Path, mode: int = 0o700) -> bool:
     try:
@@ -65,15 +67,11 @@ njit = numba.njit(cache=True, **_PRESET)
 # A leaf: called from kernels, never allocates. Without Numba's reference counting, passing a group of arrays is
 # free; with it, every call counts every array up and down (measured: 226 against 62 ns for a score of 32 non-zeros).
 _LEAF_PRESET: Any = {"_nrt": False, **_PRESET}
-leaf = numba.njit(cache=True, **_LEAF_PRESET)
-LEAF_OPTIONS = _LEAF_PRESET
+leaf = leaf_of(njit, _LEAF_PRESET, raw=False)
 
-# A leaf that only kernels call: the code for calling it from Python is left out.
-_INNER_PRESET: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_LEAF_PRESET}
-inner_leaf = numba.njit(cache=True, **_INNER_PRESET)
+# For `overload`, which takes options and not decorators.
+LEAF_OPTIONS = overload_options(_LEAF_PRESET)
 
 # A leaf with one or two callers that takes many groups: passing them all costs more than most of its work, so it is
 # always inlined (measured on ALOI, one path: 596 to 706 thousand answers a second).
-# Python never calls it, so the code that would unpack all the groups is left out: it took a third of the compilation.
-_INLINED_PRESET: Any = {"forceinline": True, **_INNER_PRESET}
-inlined_leaf = numba.njit(cache=True, **_INLINED_PRESET)
+inlined_leaf = leaf_of(njit, {"forceinline": True, **_LEAF_PRESET}, raw=True)

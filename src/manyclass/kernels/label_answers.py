@@ -6,7 +6,7 @@ import numpy as np
 
 from .blocks import make_room
 from .inputs import span
-from .jit import inner_leaf, leaf, njit
+from .jit import leaf, njit
 from .label_paths import final_score, follow_paths, make_paths, make_scratch, row_scale, score_leaves
 from .losses import log_sum
 from .slim_blocks import n_known
@@ -30,7 +30,7 @@ def _room_for(blocks, n_rows, n_features):
     return make_room(np.int64(n_features) if most > 0 else np.int64(0), most, blocks.bias.shape[1], np.int64(0))
 
 
-@inner_leaf
+@leaf
 def _answer_rows(tree, blocks, scale, batch, options, paths, scratch, labels, scores, work, room, what):
     width = blocks.bias.shape[1]
     n_rows, k = labels.shape

@@ -7,7 +7,7 @@ import numpy as np
 
 from .blocks import close_node, score_row
 from .inputs import span, squared_length
-from .jit import inlined_leaf, inner_leaf, leaf, njit
+from .jit import inlined_leaf, leaf, njit
 from .losses import SOFTMAX, log_sigmoid
 from .slim_blocks import n_known, open_outputs, score_outputs
 from .topk import offer
@@ -111,7 +111,7 @@ def log_chances(scores, n, loss, out, first):
             out[first + c] = log_sigmoid(np.float64(scores[c]))
 
 
-@inner_leaf
+@leaf
 def group_by_node(tree, paths, n_rows, leaves):
     """List the paths that stand at a leaf (or at an inner node), those at one node together; return how many.
 
@@ -145,7 +145,7 @@ def group_by_node(tree, paths, n_rows, leaves):
     return n
 
 
-@inner_leaf
+@leaf
 def meet_node(blocks, batch, first, q, n, start, paths, room):
     """End of the run of paths at one node that begins at paths.order[q], and the number of features if it was opened.
 
@@ -164,7 +164,7 @@ def meet_node(blocks, batch, first, q, n, start, paths, room):
     return last, np.int64(-1)
 
 
-@inner_leaf
+@leaf
 def follow_paths(tree, blocks, batch, first, n_rows, scales, options, scratch, paths, work, room):
     """The best `beam` leaves of rows first.. of the batch, best first. Mutates: scratch, paths, work.
 
@@ -219,7 +219,7 @@ def _keep_best(tree, paths, r, beam, width, work, i):
         work[i, 0] += 1
 
 
-@inner_leaf
+@leaf
 def score_leaves(tree, blocks, batch, first, n_rows, scales, options, scratch, paths, work, room):
     """Scores of the labels of all leaves reached, into paths.child. Mutates: scratch, paths, work."""
     beam, width = options.beam, blocks.bias.shape[1]

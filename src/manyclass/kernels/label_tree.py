@@ -13,7 +13,7 @@ import numpy as np
 
 from .blocks import add_to_total, learn_node, make_room, reserve, score_node
 from .inputs import span, squared_length
-from .jit import inner_leaf, leaf, njit
+from .jit import leaf, njit
 from .label_paths import final_score, follow_paths, make_paths, make_scratch, row_scale, score_leaves
 from .label_tree_growth import enter_labels
 from .losses import SOFTMAX, sigmoid
@@ -33,7 +33,7 @@ def add_missing(nodes, n, node):
     return n + 1
 
 
-@inner_leaf
+@leaf
 def touched_nodes(tree, paths, labels, begin, end, scratch):
     """Where a row learns: first the leaves reached and its labels' leaves, then the routers above its labels.
 
@@ -103,7 +103,7 @@ def place_below(tree, node, label):
 SMALLEST_GRADIENT = 0.01
 
 
-@inner_leaf
+@leaf
 def learn_row(tree, blocks, batch, i, scale, labels, begin, end, weight, step, n_leaves, n, options, paths, scratch):
     """One online step at the nodes listed in scratch.node, then the running sums. Mutates: blocks, scratch.
 
@@ -119,7 +119,7 @@ def learn_row(tree, blocks, batch, i, scale, labels, begin, end, weight, step, n
             node = tree.parent[node]
 
 
-@inner_leaf
+@leaf
 def correct_row(tree, blocks, batch, i, scale, labels, begin, end, step, n_leaves, n, options, paths, scratch):
     """One step of the weights at the nodes listed in scratch.node. Mutates: blocks, scratch, paths."""
     rate = options.rate * step
@@ -162,7 +162,7 @@ def correct_row(tree, blocks, batch, i, scale, labels, begin, end, step, n_leave
             learn_node(blocks, node, batch, i, scale, gradient, rate, rate * options.bias_rate, scratch)
 
 
-@inner_leaf
+@leaf
 def reserve_all(blocks, n, length, scratch):
     """Make room for what a row may add at the nodes listed in scratch.node; False if there is none. Mutates: blocks."""
     if blocks.n_records[0] + n * length > len(blocks.weight):
@@ -173,7 +173,7 @@ def reserve_all(blocks, n, length, scratch):
     return True
 
 
-@inner_leaf
+@leaf
 def mixed(tree, run, labels, begin, end):
     """Whether to take a step: not on a label's first row, nor in a run of one label too long for shuffled rows.
 
@@ -191,7 +191,7 @@ def mixed(tree, run, labels, begin, end):
     return share ** (run.length[0] - 1) >= SORTED
 
 
-@inner_leaf
+@leaf
 def learn_rows(
     tree, blocks, scale, seen, run, batch, pointer, labels, weights, begin, options, paths, scratch, halves, room
 ):

@@ -12,7 +12,7 @@ import numpy as np
 
 from .blocks import LANES, close_node, load_block, make_room, score_row, store_block
 from .inputs import feature, span, value
-from .jit import inner_leaf, leaf, njit
+from .jit import leaf, njit
 from .label_tree import HEAVIEST_STEP, SMALLEST_GRADIENT
 from .losses import SOFTMAX, log_sum, sigmoid
 from .rng import uniform
@@ -36,7 +36,7 @@ def shuffle(order, n, seed, epoch):
         order[k], order[other] = order[other], order[k]
 
 
-@inner_leaf
+@leaf
 def gather(batch, scales, rows, targets, weights, n_outputs, local, features, total):
     """Number the features of a node's rows, and sum the rows of each output. Mutates: local, features, total.
 
@@ -64,7 +64,7 @@ def gather(batch, scales, rows, targets, weights, n_outputs, local, features, to
     return n
 
 
-@inner_leaf
+@leaf
 def start_weights(n, total, weight, start, sq_norm, length):
     """Weights that give start x cosine to each output's running sum. Mutates: weight, sq_norm, length."""
     width = total.shape[1]
@@ -80,7 +80,7 @@ def start_weights(n, total, weight, start, sq_norm, length):
             weight[at, c] = total[at, c] * length[c]
 
 
-@inner_leaf
+@leaf
 def add_votes(n, n_outputs, total, weight, votes, share):
     """Add votes x log(P(output | feature) / P(output)) to the start. Mutates: weight, share. Cost: O(n x outputs).
 
@@ -104,7 +104,7 @@ def add_votes(n, n_outputs, total, weight, votes, share):
             weight[at, c] += np.float32(votes * math.log(seen / usual))
 
 
-@inner_leaf
+@leaf
 def step_row(batch, i, scale, local, weight, bias, move, bias_rate):
     """Subtract move x row from the weights. Mutates: weight, bias. Cost: O(non-zeros x outputs)."""
     begin, stop = span(batch, i)
@@ -118,7 +118,7 @@ def step_row(batch, i, scale, local, weight, bias, move, bias_rate):
         bias[c] -= np.float32(bias_rate) * move[c]
 
 
-@inner_leaf
+@leaf
 def _subtract(a, b, v):
     return (
         a[0] - b[0] * v, a[1] - b[1] * v, a[2] - b[2] * v, a[3] - b[3] * v,
@@ -151,7 +151,7 @@ def gradient_of(scores, n, target, others, loss, out):
     return largest
 
 
-@inner_leaf
+@leaf
 def train_node(batch, scales, rows, targets, weights, others, n_outputs, options, n_epochs, seed, room, n, bias):
     """All epochs of one node, the step falling to 0 along a line. Mutates: room, bias.
 
@@ -177,7 +177,7 @@ def train_node(batch, scales, rows, targets, weights, others, n_outputs, options
                 step_row(batch, i, scales[i], room.local, room.weight, bias, room.gradient, options.bias_rate)
 
 
-@inner_leaf
+@leaf
 def emit(n, room, emitted, feature_out, weight_out, total_out):
     """Append the blocks worth keeping, the start in their weights; return how many there are now.
 
@@ -198,7 +198,7 @@ def emit(n, room, emitted, feature_out, weight_out, total_out):
     return emitted
 
 
-@inner_leaf
+@leaf
 def _fit_nodes(
     batch, scales, nodes, pointer, rows, targets, weights, others, sizes, options, n_epochs, start, votes, room,
     bias, sq_norm, counts, feature_out, weight_out, total_out,

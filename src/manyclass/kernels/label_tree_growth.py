@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from .blocks import find_or_make, free_table, insert, new_table, reserve, score_node, table_size
-from .jit import inner_leaf, leaf
+from .jit import leaf
 from .losses import SOFTMAX
 
 _SWEEPS = 8  # of two-means
@@ -97,7 +97,7 @@ def room_to_split(tree, blocks, node):
     )
 
 
-@inner_leaf
+@leaf
 def adopt(tree, node, place, output):
     """Let `output`, a child or a label, be the node's output number `place`. Mutates: tree."""
     tree.outputs[node, place] = output
@@ -117,7 +117,7 @@ def first_bias(tree, node, options):
     return np.float32(-(options.start if tree.is_leaf[node] != 0 else options.router_start) / 3.0)
 
 
-@inner_leaf
+@leaf
 def lower_root(tree, blocks, options):
     """Put a new root above the old one, whose outputs move to a new node. Mutates: tree, blocks."""
     node = tree.n_nodes[0]
@@ -156,7 +156,7 @@ def split(tree, blocks, node, options, halves):
             return
 
 
-@inner_leaf
+@leaf
 def split_one(tree, blocks, node, options, halves):
     """Split a node whose parent has room. Mutates: tree, blocks. Cost: O(blocks of the node and its parent).
 
@@ -221,13 +221,13 @@ def split_one(tree, blocks, node, options, halves):
         free_table(blocks, old_first, old_size)
 
 
-@inner_leaf
+@leaf
 def _empty_table(blocks, node, size):
     blocks.first[node] = new_table(blocks, size)
     blocks.mask[node], blocks.n_used[node] = size - 1, 0
 
 
-@inner_leaf
+@leaf
 def _share_block(blocks, node, new, parent, place, new_place, at, size, side, position):
     """Divide one block of a split node between the halves, and add its sums up in the parent. Mutates: blocks."""
     record, f = np.int64(blocks.record[at]), blocks.feature[at]
@@ -267,7 +267,7 @@ def _share_block(blocks, node, new, parent, place, new_place, at, size, side, po
         blocks.sq_norm[parent, new_place] += np.float64(sum_moved) * sum_moved
 
 
-@inner_leaf
+@leaf
 def best_leaf(tree, blocks, batch, i, scale, options, scratch):
     """The leaf of the best single path. Cost: O(depth) nodes."""
     node = np.int64(0)
@@ -281,7 +281,7 @@ def best_leaf(tree, blocks, batch, i, scale, options, scratch):
     return node
 
 
-@inner_leaf
+@leaf
 def enter_labels(tree, blocks, batch, i, scale, labels, begin, end, options, scratch, halves):
     """Place those labels of a row that are new; False where the arrays are too short. Mutates: tree, blocks."""
     for q in range(begin, end):

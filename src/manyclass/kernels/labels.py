@@ -9,6 +9,11 @@ from .sets import add_label
 
 EMPTY = -1
 
+# How n ln n rises from n = 0, 1, 2, ... by one: most labels have been at most nodes a few times only.
+_N_COUNTS = 512
+_COUNTS = np.arange(1.0, _N_COUNTS)
+_RISES = np.concatenate([[0.0], np.log(_COUNTS + 1.0) + _COUNTS * np.log1p(1.0 / _COUNTS)])
+
 
 @leaf
 def key_of(node, label):
@@ -54,6 +59,13 @@ def add_mass(table, node, label, weight):
 
 
 @leaf
+def count_at(table, node, label, weight):
+    """Raise the mass of label at node; return the new mass. Mutates: table. Cost: O(1) expected."""
+    at = add_mass(table, node, label, weight)
+    return table.mass[at]
+
+
+@leaf
 def enter_keys(table, keys, entries):
     """Make an entry for each key and note which. Mutates: table, entries. Cost: O(keys)."""
     for k in range(keys.shape[0]):
@@ -61,9 +73,18 @@ def enter_keys(table, keys, entries):
 
 
 @leaf
-def n_log_n(n):
-    """n ln n, and 0 at 0."""
-    return n * math.log(n) if n > 0.0 else 0.0
+def n_log_n_rise(n, weight):
+    """By how much n ln n (0 at 0) rises with n. Cost: O(1), without a logarithm for few rows of weight 1.
+
+    Where n is large, by a series whose first missing term is below 1e-7 x weight: one logarithm instead of two.
+    """
+    at = np.int64(n) if n < _N_COUNTS else np.int64(0)
+    if weight == 1.0 and at == n and n < _N_COUNTS:
+        return _RISES[at]
+    if n > 2048.0 * weight:
+        return weight * (math.log(n) + 1.0 + 0.5 * weight / n)
+    rest = n * math.log1p(weight / n) if n > 0.0 else 0.0
+    return weight * math.log(n + weight) + rest
 
 
 @leaf
@@ -104,25 +125,25 @@ def refill(candidates, table):
 
 
 @inlined_leaf
-def take_candidates(candidates, node, scratch):
-    """Start the candidates with the list of one node, which holds each label once. Mutates: scratch."""
+def take_candidates(candidates, node, begin, scratch, lists):
+    """Start a row's candidates with the list of one node, which holds each label once. Mutates: scratch, lists."""
     n = np.int64(candidates.size[node])
     for s in range(n):
-        scratch.label[s] = candidates.label[node, s]
-        scratch.home[s] = node
-    return n
+        label = np.int64(candidates.label[node, s])
+        add_label(scratch.known, label, scratch.stamp[0])
+        lists.label[begin + s], lists.home[begin + s] = label, node
+    return begin + n
 
 
 @inlined_leaf
-def join_candidates(candidates, node, stamp, n, scratch):
-    """Append the labels of a node's list that are not there yet; return the new number. Mutates: scratch."""
+def join_candidates(candidates, node, end, scratch, lists):
+    """Append the labels of a node's list that are not there yet; return the new end. Mutates: scratch, lists."""
     for s in range(candidates.size[node]):
         label = np.int64(candidates.label[node, s])
-        if add_label(scratch.known, label, stamp):
-            scratch.label[n] = label
-            scratch.home[n] = node
-            n += 1
-    return n
+        if add_label(scratch.known, label, scratch.stamp[0]):
+            lists.label[end], lists.home[end] = label, node
+            end += 1
+    return end
 
 
 @leaf

@@ -47,7 +47,7 @@ def add_start(means, start, labels, first, last, batch, i, out):
     if sq_norm > NOTHING:
         inverse_length = np.float32(1.0 / math.sqrt(sq_norm))
         for c in range(first, last):
-            out[c] += start * cosine(means, labels[c], batch, i, inverse_length)
+            out[c] += start * cosine(means, np.int64(labels[c]), batch, i, inverse_length)
 
 
 @leaf

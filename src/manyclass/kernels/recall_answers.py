@@ -1,13 +1,17 @@
-"""Answers of a Recall Tree [RT Alg. 1]: the best labels, all candidates, the paths."""
+"""Answers of a Recall Tree [RT Alg. 1]: the best labels, all candidates, the paths; row by row.
+
+Many dense rows at once are answered faster node by node, by `recall_blocks`.
+"""
 
 import numpy as np
 
 from .jit import inlined_leaf, njit
 from .labels import remember
-from .recall_tree import follow_paths, make_scratch, visit
+from .one_against_some import score_candidates
+from .recall_tree import follow_paths, gather_candidates
 from .sets import add_label
 from .topk import offer
-from .trees import LEFT, RIGHT
+from .trees import has_children
 
 
 @inlined_leaf
@@ -33,13 +37,16 @@ def fill_up(tree, candidates, node, n_classes, stamp, size, labels, scores, know
 
 
 @inlined_leaf
-def answer(tree, candidates, node, n_classes, n, stamp, labels, scores, scratch):
-    """The best of n candidates, from `node` upwards where they are too few. Mutates: labels, scores, scratch."""
+def answer(tree, candidates, node, n_classes, met, score, n, stamp, labels, scores, known):
+    """The best of the n labels met, filled up from `node` upwards where they are too few.
+
+    Mutates: labels, scores, known. `stamp` is one that `known` has not seen, or that of the labels met.
+    """
     size = np.int64(0)
     for c in range(n):
-        size = offer(labels, scores, size, scratch.label[c], scratch.score[c])
+        size = offer(labels, scores, size, np.int64(met[c]), score[c])
     if size < labels.shape[0]:
-        fill_up(tree, candidates, node, n_classes, stamp, size, labels, scores, scratch.known)
+        fill_up(tree, candidates, node, n_classes, stamp, size, labels, scores, known)
 
 
 @inlined_leaf
@@ -47,65 +54,75 @@ def count_leaves(tree, n_paths, scratch):
     """How many paths ended at a leaf, whose router was not scored."""
     n = 0
     for p in range(n_paths):
-        node = scratch.node[p]
-        if tree.children[node, LEFT] < 0 and tree.children[node, RIGHT] < 0:
-            n += 1
+        n += 0 if has_children(tree, scratch.node[p]) else 1
     return n
 
 
 @inlined_leaf
-def predict_rows(
-    tree, router, scorer, path, means, counts, candidates, table,
-    batch, n_classes, options, labels, scores, work, scratch,
-):  # fmt: skip
-    """The loop of predict_batch. Mutates: labels, scores, work, scratch.
+def visit(tree, router, scorer, path, means, counts, candidates, table, batch, i, options, scratch, lists, score):
+    """Everything that is met on the way to an answer [RT Alg. 1]: (paths, routers scored, candidates).
 
-    Cost: O((beam x depth + candidates) x non-zeros) a row.
+    Mutates: scratch, lists, score. Cost: O((beam x depth + candidates) x non-zeros).
     """
-    for r in range(labels.shape[0]):
-        n_paths, n_routers, n = visit(
-            tree, router, scorer, path, means, counts, candidates, table, batch, r, r, options, scratch
-        )  # fmt: skip
-        answer(tree, candidates, scratch.node[0], n_classes, n, r, labels[r], scores[r], scratch)
-        work[r, 0], work[r, 1] = tree.depth[scratch.node[0]], n_routers + count_leaves(tree, n_paths, scratch)
-        work[r, 2], work[r, 3] = n_routers, n
+    n_paths, n_routers = follow_paths(tree, router, counts, batch, i, options, scratch)
+    n = gather_candidates(candidates, n_paths, np.int64(0), scratch, lists)
+    score_candidates(tree, scorer, path, means, table, batch, i, np.int64(0), n, options, lists, score)
+    return n_paths, n_routers, n
 
 
 @njit
 def predict_batch(
     tree, router, scorer, path, means, counts, candidates, table,
-    batch, n_classes, options, labels, scores, work,
+    batch, n_classes, options, scratch, lists, score, labels, scores, work,
 ):  # fmt: skip
     """The best labels of all rows with their scores [RT Alg. 1], and what they cost.
 
     `work` gets depth, nodes visited, routers scored, candidates scored. Mutates: labels, scores, work.
     """
-    scratch = make_scratch(candidates, options, labels.shape[1])
-    predict_rows(
+    for r in range(labels.shape[0]):
+        n_paths, n_routers, n = visit(
+            tree, router, scorer, path, means, counts, candidates, table, batch, r, options, scratch, lists, score
+        )  # fmt: skip
+        node, stamp = scratch.node[0], scratch.stamp[0]
+        answer(
+            tree, candidates, node, n_classes, lists.label, score, n, stamp, labels[r], scores[r], scratch.known
+        )  # fmt: skip
+        asked = n_routers if options.arity == 2 else n_routers // options.arity
+        work[r, 0], work[r, 1] = tree.depth[node], asked + count_leaves(tree, n_paths, scratch)
+        work[r, 2], work[r, 3] = n_routers, n
+
+
+@njit
+def predict_held(held, batch):
+    """As predict_batch, for rows that come one by one: all but the batch is held. Mutates: what is held."""
+    (
         tree, router, scorer, path, means, counts, candidates, table,
-        batch, n_classes, options, labels, scores, work, scratch,
+        n_classes, options, scratch, lists, score, labels, scores, work,
+    ) = held.args  # fmt: skip
+    predict_batch(
+        tree, router, scorer, path, means, counts, candidates, table,
+        batch, n_classes, options, scratch, lists, score, labels, scores, work,
     )  # fmt: skip
 
 
 @njit
 def candidates_batch(
-    tree, router, scorer, path, means, counts, candidates, table, batch, options, labels, scores, sizes
+    tree, router, scorer, path, means, counts, candidates, table,
+    batch, options, scratch, lists, score, labels, scores, sizes,
 ):  # fmt: skip
     """All candidates of all rows with their scores. Mutates: labels, scores, sizes."""
-    scratch = make_scratch(candidates, options, np.int64(0))
     for r in range(labels.shape[0]):
         _, _, n = visit(
-            tree, router, scorer, path, means, counts, candidates, table, batch, r, r, options, scratch
+            tree, router, scorer, path, means, counts, candidates, table, batch, r, options, scratch, lists, score
         )  # fmt: skip
         sizes[r] = n
         for c in range(n):
-            labels[r, c], scores[r, c] = scratch.label[c], scratch.score[c]
+            labels[r, c], scores[r, c] = lists.label[c], score[c]
 
 
 @njit
-def paths_batch(tree, router, counts, candidates, batch, options, nodes):
+def paths_batch(tree, router, counts, batch, options, scratch, nodes):
     """The nodes on the paths of all rows, root to stop, path after path; -1 is nobody. Mutates: nodes."""
-    scratch = make_scratch(candidates, options, np.int64(0))
     for r in range(nodes.shape[0]):
         n_paths, _ = follow_paths(tree, router, counts, batch, r, options, scratch)
         at = np.int64(0)

@@ -1,9 +1,9 @@
-"""Recall Tree: Logarithmic Time One-Against-Some (2017), tagged [RT ...].
+"""Recall Tree: Logarithmic Time One-Against-Some (2017), tagged [RT ...]: the tree, which finds the candidates.
 
-Alg. 1 Predict -> follow_paths, visit (and recall_answers); Alg. 2 Train -> learn_batch, update_tree; Alg. 3
-update_router -> update_router; Alg. 4 update_regressors -> update_scorers; Eq. (1) -> recall_bound; path features
-§3.2 -> path_features; the group `path` is None without them, so that their code is not even compiled; so is `means`
-without a start (see `means.py`).
+Alg. 1 Predict -> follow_paths (and recall_answers); Alg. 2 Train -> recall_row, update_tree (and one_against_some);
+Alg. 3 update_router -> update_router, update_routers; Eq. (1) -> recall_bound; §5 multiway splits -> the functions for
+`arity` above 2. The tree never looks at the predictors that choose among its candidates, so it may learn some rows
+ahead of them.
 """
 
 import math
@@ -13,18 +13,18 @@ import numpy as np
 
 from . import banks
 from .jit import inlined_leaf, leaf, njit
-from .labels import add_mass, join_candidates, mass_of, n_log_n, place, remember, take_candidates
-from .losses import gradients, log_sigmoid, sigmoid
-from .means import add_row, add_start
-from .path_features import STOP, learn_path, path_score
+from .labels import count_at, join_candidates, mass_of, n_log_n_rise, place, take_candidates
+from .losses import log_sum, sigmoid
 from .rng import uniform
 from .sets import LabelSet
-from .trees import DEEPEST, LEFT, RIGHT, ROOT, add_child
+from .trees import DEEPEST, LEFT, RIGHT, ROOT, add_child, add_children, has_children
 from .updates import observe_scale, pace
 
 # DIFFERS [RT Alg. 1]: several paths. Those below this share of the best path's chance (8 %) are not worth following.
 MARGIN = 2.5
-# DIFFERS [RT Alg. 4]: a gradient below this moves nothing that could be measured, and most of a converged model's are.
+SHARE = math.exp(-MARGIN)
+# DIFFERS [RT Alg. 3, 4]: a gradient below this moves nothing that could be measured, and most of a converged model's
+# are.
 NEGLIGIBLE = 1e-3
 
 
@@ -34,6 +34,7 @@ class Options(NamedTuple):
     bernstein: float  # lambda of [RT Eq. 1]; negative: always go on to a leaf
     n_candidates: int  # F; negative: 4 ceil(log2 labels seen)
     max_depth: int  # D; negative: see depth_limit
+    arity: int  # children of a node
     path_features: int
     start: float  # weight of the cosine to the class mean; 0: none
     beam: int
@@ -47,16 +48,24 @@ class Options(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for one example: the paths it follows and the candidates it meets."""
+    """Room for one example: the paths it follows, and the labels met so far."""
 
-    node: np.ndarray  # (2 x beam) where each path stands
-    log_chance: np.ndarray  # (2 x beam) log probability of the path
-    moving: np.ndarray  # (2 x beam)
-    label: np.ndarray  # (candidate)
-    home: np.ndarray  # (candidate) the stopping node it came from
-    score: np.ndarray  # (candidate)
-    gradient: np.ndarray  # (candidate)
+    node: np.ndarray  # (path) where each path stands
+    chance: np.ndarray  # (path) probability of the path
+    moving: np.ndarray  # (path)
+    route: np.ndarray  # (child) scores of a node's children
+    rise: np.ndarray  # (child)
     known: LabelSet
+    stamp: np.ndarray  # (1,) of the example at hand
+
+
+class Lists(NamedTuple):
+    """Candidates of some rows, row after row: those met when answering, then those that training adds."""
+
+    first: np.ndarray  # (row + 1,) i8: where a row's candidates begin
+    answered: np.ndarray  # (row,) i8: how many were met when answering
+    label: np.ndarray  # (candidate,) i4
+    home: np.ndarray  # (candidate,) i4: the stopping node it came from
 
 
 @leaf
@@ -76,33 +85,13 @@ def depth_limit(n_labels, n_candidates, options):
     if options.max_depth >= 0:
         return options.max_depth
     leaves = n_labels if options.beam == 1 else 8.0 * n_labels / n_candidates
-    return max(1, math.ceil(math.log2(max(1.0, leaves))))
+    return max(1, math.ceil(math.log2(max(1.0, leaves)) / math.log2(options.arity)))
 
 
 @leaf
 def widest(candidates, options):
     """The most candidates one example can meet: every path's, and in training those of one node more."""
     return (options.beam + 1) * candidates.label.shape[1]
-
-
-@njit
-def make_scratch(candidates, options, n_filled):
-    """Scratch for one caller who fills up to n_filled labels more. Cost: O(beam x candidates)."""
-    width = widest(candidates, options)
-    n_set = 4
-    while n_set < 2 * (width + n_filled):
-        n_set *= 2
-    n_paths = 2 * options.beam
-    return Scratch(
-        np.empty(n_paths, np.int64),
-        np.empty(n_paths),
-        np.empty(n_paths, np.bool_),
-        np.empty(width, np.int64),
-        np.empty(width, np.int64),
-        np.empty(width),
-        np.empty(width),
-        LabelSet(np.empty(n_set, np.int32), np.full(n_set, -1, np.int64)),
-    )
 
 
 @leaf
@@ -124,16 +113,14 @@ def stops(counts, node, child, options):
 
 
 @leaf
-def entropy_rise(counts, table, node, label, weight):
-    """By how much (mass x entropy) of a node rises if label joins it. Cost: O(1) expected.
+def entropy_rise(counts, node, mass, weight):
+    """By how much (mass x entropy) of a node rises if a label that has `mass` there joins it. Cost: O(1).
 
     DIFFERS [RT Alg. 3]: the rise itself, as in VW, not the fractions before the row came; an unborn child has none.
     """
     if node < 0:
         return 0.0
-    n = counts.total[node]
-    c = mass_of(table, node, label)
-    return n_log_n(n + weight) - n_log_n(n) - n_log_n(c + weight) + n_log_n(c)
+    return n_log_n_rise(counts.total[node], weight) - n_log_n_rise(mass, weight)
 
 
 @leaf
@@ -142,27 +129,78 @@ def update_router(tree, router, counts, table, node, batch, i, label, weight, st
 
     Mutates: router. Cost: O(non-zeros).
     """
+    left, right = np.int64(tree.children[node, LEFT]), np.int64(tree.children[node, RIGHT])
+    # Both look-ups before all arithmetic: they wait for memory together.
+    left_mass, right_mass = mass_of(table, left, label), mass_of(table, right, label)
     route = banks.score(router, node, batch, i)
-    left = entropy_rise(counts, table, tree.children[node, LEFT], label, weight)
-    right = entropy_rise(counts, table, tree.children[node, RIGHT], label, weight)
     # DIFFERS [RT Alg. 3]: printed, sign(H_left - H_right) with f > 0 going left would raise the entropy.
-    advantage = right - left
+    advantage = entropy_rise(counts, right, right_mass, weight) - entropy_rise(counts, left, left_mass, weight)
     if abs(advantage) > 1e-6 * weight:  # not rounding: it would choose a side for a router that knows nothing
         target = 1.0 if advantage > 0.0 else 0.0
         gradient = abs(advantage) * (sigmoid(route) - target)
-        banks.learn(router, node, batch, i, gradient, step, scale)
+        if abs(gradient) >= NEGLIGIBLE * weight:
+            banks.learn(router, node, batch, i, gradient, step, scale)
         # A step never turns a route away from its target, so only a route on the wrong side is scored again.
         if (route > 0.0) != (advantage > 0.0) or options.randomized:
             route = banks.score(router, node, batch, i)
     return route
 
 
-@leaf
+@inlined_leaf
+def score_children(tree, router, node, batch, i, options, scratch):
+    """Scores of all children of a node with more than two; return the best. Mutates: scratch. Cost: O(arity)."""
+    first = np.int64(tree.children[node, 0])
+    best = np.int64(0)
+    for c in range(options.arity):
+        scratch.route[c] = banks.score(router, first + c, batch, i)
+        if scratch.route[c] > scratch.route[best]:
+            best = np.int64(c)
+    return best
+
+
+@inlined_leaf
+def update_routers(
+    tree, router, counts, table, node, batch, i, label, weight, step, scale, draw, options, scratch
+):  # fmt: skip
+    """Teach the children's routers where label raises the entropy least [RT §5]; return the child chosen.
+
+    Mutates: router, scratch. Cost: O(arity x non-zeros).
+    """
+    best = score_children(tree, router, node, batch, i, options, scratch)
+    first, arity = np.int64(tree.children[node, 0]), options.arity
+    target, mean = np.int64(0), 0.0
+    for c in range(arity):
+        scratch.rise[c] = entropy_rise(counts, first + c, mass_of(table, first + c, label), weight)
+        mean += scratch.rise[c] / arity
+        lower = scratch.rise[target] - scratch.rise[c]
+        # Of empty children all are as good: the one that is nearest already.
+        if lower > 1e-6 * weight or (lower >= -1e-6 * weight and scratch.route[c] > scratch.route[target]):
+            target = np.int64(c)
+    advantage = (mean - scratch.rise[target]) * arity / (arity - 1.0)  # over the mean of the others
+    if advantage > 1e-6 * weight:
+        total = log_sum(scratch.route, arity)
+        for c in range(arity):
+            slope = math.exp(scratch.route[c] - total) - (1.0 if c == target else 0.0)
+            if abs(slope) >= NEGLIGIBLE:
+                banks.learn(router, first + c, batch, i, advantage * slope, step, scale)
+        if best != target or options.randomized:
+            best = score_children(tree, router, node, batch, i, options, scratch)
+    if options.randomized:
+        total, below, best = log_sum(scratch.route, arity), 0.0, np.int64(0)
+        while best < arity - 1:
+            below += math.exp(scratch.route[best] - total)
+            if draw < below:
+                break
+            best += 1
+    return first + best
+
+
+@inlined_leaf
 def update_candidates(counts, candidates, table, node, label, weight, options):
     """Count label at node and keep the node's heaviest labels [RT Alg. 2]. Mutates: all three groups."""
-    at = add_mass(table, node, label, weight)
+    mass = count_at(table, node, label, weight)
     counts.total[node] += weight
-    place(candidates, node, label, table.mass[at])
+    place(candidates, node, label, mass)
     if options.bernstein >= 0.0:
         counts.bound[node] = recall_bound(candidates.covered[node], counts.total[node], options.bernstein)
 
@@ -175,29 +213,41 @@ def refresh_bounds(counts, candidates, options):
 
 
 @inlined_leaf
-def update_tree(tree, router, counts, candidates, table, seen, batch, i, label, weight, step, scale, options):
+def update_tree(
+    tree, router, counts, candidates, table, seen, batch, i, label, weight, step, scale, options, scratch
+):  # fmt: skip
     """Let (row i, label) descend, teaching routers and counting on the way; return where it stops [RT Alg. 2].
 
     Mutates: tree, router, counts, candidates, table. Cost: O(depth x (non-zeros + candidates)).
     """
     limit = depth_limit(seen.n_labels[0], candidates.label.shape[1], options)
-    node = ROOT
+    node, child = np.int64(-1), ROOT
     # DIFFERS [RT Alg. 2]: the root is counted too; printed, its histogram stays empty and Alg. 3 divides by 0.
-    update_candidates(counts, candidates, table, node, label, weight, options)
-    # Answers go as deep as there are children, so must counting: the limit can fall when lists become wider.
-    while tree.depth[node] < limit or tree.children[node, LEFT] >= 0 or tree.children[node, RIGHT] >= 0:
+    while True:
+        update_candidates(counts, candidates, table, child, label, weight, options)
+        if node >= 0 and stops(counts, node, child, options):
+            break
+        node = child
+        # Answers go as deep as there are children, so must counting: the limit can fall when lists become wider.
+        if tree.depth[node] >= limit and not has_children(tree, node):
+            break
+        draw = 0.0
+        if options.randomized:
+            draw = uniform(options.seed, np.int64(seen.n_rows[0]) * DEEPEST + tree.depth[node])
+        if options.arity > 2:
+            if not has_children(tree, node):
+                add_children(tree, node, options.arity)
+            child = update_routers(
+                tree, router, counts, table, node, batch, i, label, weight, step, scale, draw, options, scratch
+            )  # fmt: skip
+            continue
         route = update_router(tree, router, counts, table, node, batch, i, label, weight, step, scale, options)
         side = LEFT if route > 0.0 else RIGHT
         if options.randomized:
-            draw = uniform(options.seed, np.int64(seen.n_rows[0]) * DEEPEST + tree.depth[node])
             side = LEFT if draw < sigmoid(route) else RIGHT
         child = np.int64(tree.children[node, side])
         if child < 0:  # DIFFERS [RT §2.2]: nodes come into being when first visited
             child = add_child(tree, node, side)
-        update_candidates(counts, candidates, table, child, label, weight, options)
-        if stops(counts, node, child, options):
-            break
-        node = child
     return node
 
 
@@ -207,8 +257,8 @@ def follow_paths(tree, router, counts, batch, i, options, scratch):
 
     Mutates: scratch. Cost: O(beam x depth x non-zeros).
     """
-    where, log_chance, moving = scratch.node, scratch.log_chance, scratch.moving
-    where[0], log_chance[0], moving[0] = ROOT, 0.0, True
+    where, chance, moving = scratch.node, scratch.chance, scratch.moving
+    where[0], chance[0], moving[0] = ROOT, 1.0, True
     n_paths, n_scored, any_moved = np.int64(1), np.int64(0), True
     while any_moved:
         any_moved = False
@@ -216,24 +266,40 @@ def follow_paths(tree, router, counts, batch, i, options, scratch):
             if not moving[p]:
                 continue
             node = where[p]
-            if tree.children[node, LEFT] < 0 and tree.children[node, RIGHT] < 0:
-                moving[p] = False
+            moving[p] = has_children(tree, node)
+            if not moving[p]:
                 continue
-            route = banks.score(router, node, batch, i)
-            n_scored += 1
-            side = LEFT if route > 0.0 else RIGHT  # [RT Alg. 1 l.4]
-            child, other = np.int64(tree.children[node, side]), np.int64(tree.children[node, 1 - side])
-            if child < 0 or stops(counts, node, child, options):  # [RT Alg. 1 l.5]
-                moving[p] = False
-                continue
-            where[p] = child
-            any_moved = True
-            if options.beam > 1:
-                if other >= 0:
-                    where[n_paths], moving[n_paths] = other, True
-                    log_chance[n_paths] = log_chance[p] + log_sigmoid(-abs(route))
-                    n_paths += 1
-                log_chance[p] += log_sigmoid(abs(route))
+            if options.arity > 2:
+                best = score_children(tree, router, node, batch, i, options, scratch)
+                n_scored += options.arity
+                child = np.int64(tree.children[node, best])
+                moving[p] = not stops(counts, node, child, options)
+                if moving[p] and options.beam > 1:
+                    top, total = scratch.route[best], 0.0
+                    for c in range(options.arity):
+                        total += math.exp(scratch.route[c] - top)
+                    chance[p] /= total
+                    for c in range(options.arity):
+                        if c != best and top - scratch.route[c] < MARGIN:
+                            where[n_paths], moving[n_paths] = tree.children[node, c], True
+                            chance[n_paths] = chance[p] * math.exp(scratch.route[c] - top)
+                            n_paths += 1
+            else:
+                route = banks.score(router, node, batch, i)
+                n_scored += 1
+                side = LEFT if route > 0.0 else RIGHT  # [RT Alg. 1 l.4]
+                child, other = np.int64(tree.children[node, side]), np.int64(tree.children[node, 1 - side])
+                moving[p] = child >= 0 and not stops(counts, node, child, options)  # [RT Alg. 1 l.5]
+                if moving[p] and options.beam > 1:
+                    odds = math.exp(-abs(route))
+                    chance[p] /= 1.0 + odds
+                    if other >= 0 and odds > SHARE:  # below, keep_best would drop it
+                        where[n_paths], moving[n_paths] = other, True
+                        chance[n_paths] = chance[p] * odds
+                        n_paths += 1
+            if moving[p]:
+                where[p] = child
+                any_moved = True
         if n_paths > 1:
             n_paths = keep_best(scratch, n_paths, options)
     return n_paths, n_scored
@@ -241,152 +307,91 @@ def follow_paths(tree, router, counts, batch, i, options, scratch):
 
 @inlined_leaf
 def keep_best(scratch, n_paths, options):
-    """Sort the paths by chance and keep the best `beam` of them within MARGIN of the best. Cost: O(beam^2)."""
-    where, log_chance, moving = scratch.node, scratch.log_chance, scratch.moving
+    """Sort the paths by chance and keep the best `beam` of them that have a SHARE of the best's. Cost: O(beam^2)."""
+    where, chance, moving = scratch.node, scratch.chance, scratch.moving
     for p in range(1, n_paths):
-        a, b, c = where[p], log_chance[p], moving[p]
+        a, b, c = where[p], chance[p], moving[p]
         q = p
-        while q > 0 and log_chance[q - 1] < b:
-            where[q], log_chance[q], moving[q] = where[q - 1], log_chance[q - 1], moving[q - 1]
+        while q > 0 and chance[q - 1] < b:
+            where[q], chance[q], moving[q] = where[q - 1], chance[q - 1], moving[q - 1]
             q -= 1
-        where[q], log_chance[q], moving[q] = a, b, c
+        where[q], chance[q], moving[q] = a, b, c
     kept = np.int64(1)
-    while kept < min(n_paths, options.beam) and log_chance[kept] > log_chance[0] - MARGIN:
+    while kept < min(n_paths, options.beam) and chance[kept] > chance[0] * SHARE:
         kept += 1
     return kept
 
 
 @inlined_leaf
-def score_candidates(tree, scorer, path, means, table, first, n, batch, i, options, scratch):
-    """Score candidates first..n-1. Mutates: scratch. Cost: O(candidates x non-zeros)."""
-    banks.score_rows(scorer, scratch.label, first, n, batch, i, scratch.score)
-    if path is not None:
-        for c in range(first, n):
-            scratch.score[c] += path_score(
-                tree, path, table, scratch.label[c], scratch.home[c], batch, i, options
-            )  # fmt: skip
-    if means is not None:
-        add_start(means, options.start, scratch.label, first, n, batch, i, scratch.score)
+def gather_candidates(candidates, n_paths, begin, scratch, lists):
+    """Put the labels of all paths' nodes, each once, from `begin` on; return their end. Mutates: scratch, lists."""
+    scratch.stamp[0] += 1
+    end = take_candidates(candidates, scratch.node[0], begin, scratch, lists)
+    for p in range(1, n_paths):
+        end = join_candidates(candidates, scratch.node[p], end, scratch, lists)
+    return end
 
 
 @inlined_leaf
-def update_scorers(tree, scorer, path, table, n, truth, batch, i, weight, step, scale, options, scratch):
-    """One-against-some step of all n candidates [RT Alg. 4]. Mutates: scorer, path, table, scratch."""
-    gradients(scratch.score, n, truth, options.loss, scratch.gradient)
-    for c in range(n):
-        if abs(scratch.gradient[c]) < NEGLIGIBLE:
-            continue
-        gradient = scratch.gradient[c] * weight
-        banks.learn(scorer, scratch.label[c], batch, i, gradient, step, scale)
-        if path is not None:
-            learn_path(tree, path, table, scratch.label[c], scratch.home[c], batch, i, gradient, step, scale, options)
+def recall_row(
+    tree, router, counts, candidates, table, scale, seen, batch, i, label, weight, options, scratch, lists, r
+):  # fmt: skip
+    """The tree's half of learning row i [RT Alg. 2]: write its candidates as row r of the lists.
 
-
-@inlined_leaf
-def find_best(n, label, scratch):
-    """(position of the best score, position of label or -1) among n candidates."""
-    best, truth = np.int64(0), np.int64(-1)
-    for c in range(n):
-        if scratch.score[c] > scratch.score[best]:
-            best = np.int64(c)
-        if scratch.label[c] == label:
-            truth = np.int64(c)
-    return best, truth
-
-
-@inlined_leaf
-def visit(tree, router, scorer, path, means, counts, candidates, table, batch, i, stamp, options, scratch):
-    """Everything that is met on the way to an answer [RT Alg. 1]: (paths, routers scored, candidates).
-
-    Mutates: scratch. Cost: O((beam x depth + candidates) x non-zeros).
+    Mutates: all groups but the batch. Cost: O(beam x depth x (non-zeros + candidates)).
     """
-    n_paths, n_routers = follow_paths(tree, router, counts, batch, i, options, scratch)
-    n = take_candidates(candidates, scratch.node[0], scratch)
-    if n_paths > 1:
-        remember(scratch.label, n, stamp, scratch.known)
-        for p in range(1, n_paths):
-            n = join_candidates(candidates, scratch.node[p], stamp, n, scratch)
-    score_candidates(tree, scorer, path, means, table, np.int64(0), n, batch, i, options, scratch)
-    return n_paths, n_routers, n
+    # Those of the answer first: progressive validation [RT §4.3] that no update can have leaked into.
+    n_paths, _ = follow_paths(tree, router, counts, batch, i, options, scratch)
+    begin = lists.first[r]
+    end = gather_candidates(candidates, n_paths, begin, scratch, lists)
+    lists.answered[r] = end - begin
+    if mass_of(table, ROOT, label) == 0.0:
+        seen.n_labels[0] += 1
+    seen.n_rows[0] += 1
+    sq_norm = observe_scale(scale, batch, i)
+    step = pace(options.router_update, options.router_rate, scale, sq_norm)
+    node = update_tree(
+        tree, router, counts, candidates, table, seen, batch, i, label, weight, step, scale, options, scratch
+    )  # fmt: skip
+    # DIFFERS [RT Alg. 2]: the candidates met when answering learn too, not only those of the training path:
+    # they are what this row meets when it comes back without its label.
+    lists.first[r + 1] = join_candidates(candidates, node, end, scratch, lists)
 
 
-@inlined_leaf
-def has_room(tree, scorer, candidates, table, path, seen, label, options):
-    """Whether one more example of this label surely fits."""
-    if path is not None:
-        if path.n_rows[0] + path_rows_wanted(seen.n_labels[0] + 1, candidates, options) > path.bias.shape[0]:
-            return False
+@leaf
+def has_room(tree, candidates, table, seen, options):
+    """Whether one more example surely fits into the tree."""
+    newborn = 1 if options.arity == 2 else options.arity
     return (
-        label < scorer.bias.shape[0]
-        and candidates_wanted(seen.n_labels[0] + 1, options) <= candidates.label.shape[1]
-        and tree.n_nodes[0] + DEEPEST <= tree.parent.shape[0]
+        candidates_wanted(seen.n_labels[0] + 1, options) <= candidates.label.shape[1]
+        and tree.n_nodes[0] + newborn * DEEPEST <= tree.parent.shape[0]
         and 2 * (table.n_entries[0] + DEEPEST) <= table.key.shape[0]
     )
 
 
-@leaf
-def path_rows_wanted(n_labels, candidates, options):
-    """The most rows of path features that one example can bring."""
-    n_nodes = 1 if options.path_features == STOP else depth_limit(n_labels, candidates.label.shape[1], options)
-    return widest(candidates, options) * n_nodes
-
-
 @njit
-def learn_batch(
-    tree, router, scorer, path, means, counts, candidates, table, scale, seen,
-    batch, labels, weights, begin, options,
+def recall_batch(
+    tree, router, counts, candidates, table, scale, seen,
+    batch, labels, weights, begin, n_classes, options, scratch, lists,
 ):  # fmt: skip
-    """Learn the rows from `begin` on [RT Alg. 2]; return where it ended for want of room. Mutates: all groups."""
-    scratch = make_scratch(candidates, options, np.int64(0))
-    return learn_rows(
-        tree, router, scorer, path, means, counts, candidates, table, scale, seen,
-        batch, labels, weights, begin, options, scratch,
-    )  # fmt: skip
+    """The tree's half of learning the rows from `begin` on; return where it ended: for want of room, or of lists.
 
-
-@inlined_leaf
-def learn_rows(
-    tree, router, scorer, path, means, counts, candidates, table, scale, seen,
-    batch, labels, weights, begin, options, scratch,
-):  # fmt: skip
-    """The loop of learn_batch, one example after the other.
-
-    Mutates: all groups. Cost: O((beam x depth + candidates) x non-zeros) an example.
+    `n_classes` is how many the predictors have room for. Mutates: all groups.
     """
-    for i in range(begin, labels.shape[0]):
+    r = np.int64(0)
+    lists.first[0] = 0
+    while begin + r < labels.shape[0] and r < lists.answered.shape[0]:
+        i = begin + r
         label, weight = np.int64(labels[i]), weights[i]
         if weight <= 0.0:
+            lists.first[r + 1] = lists.first[r]
+            r += 1
             continue
-        if not has_room(tree, scorer, candidates, table, path, seen, label, options):
-            return i
-        # Answer before learning: progressive validation [RT §4.3] that no update can have leaked into.
-        n_paths, _, n = visit(
-            tree, router, scorer, path, means, counts, candidates, table, batch, i, i, options, scratch
+        full = lists.first[r] + widest(candidates, options) > lists.label.shape[0]
+        if full or label >= n_classes or not has_room(tree, candidates, table, seen, options):
+            break
+        recall_row(
+            tree, router, counts, candidates, table, scale, seen, batch, i, label, weight, options, scratch, lists, r
         )  # fmt: skip
-        best, truth = find_best(n, label, scratch)
-        seen.mass[0] += weight
-        seen.wrong_mass[0] += 0.0 if truth >= 0 and best == truth else weight
-        if mass_of(table, ROOT, label) == 0.0:
-            seen.n_labels[0] += 1
-        seen.n_rows[0] += 1
-        sq_norm = observe_scale(scale, batch, i)
-        step = pace(options.router_update, options.router_rate, scale, sq_norm)
-        node = update_tree(
-            tree, router, counts, candidates, table, seen, batch, i, label, weight, step, scale, options
-        )  # fmt: skip
-        # DIFFERS [RT Alg. 2]: the candidates met when answering learn too, not only those of the training path:
-        # they are what this row meets when it comes back without its label.
-        n_answered = n
-        if n_paths == 1:
-            remember(scratch.label, n, i, scratch.known)
-        n = join_candidates(candidates, node, i, n, scratch)
-        score_candidates(tree, scorer, path, means, table, n_answered, n, batch, i, options, scratch)
-        _, truth = find_best(n, label, scratch)
-        if truth >= 0:  # [RT Alg. 4 l.1]
-            step = pace(options.update, options.rate, scale, sq_norm)
-            update_scorers(
-                tree, scorer, path, table, n, truth, batch, i, weight, step, scale, options, scratch
-            )  # fmt: skip
-        if means is not None:  # last: neither the answer nor the step may know the row from its class's sum
-            add_row(means, label, batch, i, weight)
-    return labels.shape[0]
+        r += 1
+    return begin + r

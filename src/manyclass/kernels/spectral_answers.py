@@ -36,7 +36,10 @@ def predict_rows(
         n_leaves, n_routers, n = visit(
             tree, routers, forest, counts, candidates, scorer, own, projection, batch, r, r, options, hidden, scratch
         )  # fmt: skip
-        answer(tree, candidates, scratch.leaf[0], n_classes, n, r, labels[r], scores[r], scratch)
+        answer(
+            tree, candidates, scratch.leaf[0], n_classes, scratch.label, scratch.score, n, r, labels[r], scores[r],
+            scratch.known,
+        )  # fmt: skip
         work[r, 0], work[r, 1] = tree.depth[scratch.leaf[0]], n_routers + n_leaves
         work[r, 2], work[r, 3] = n_routers, n
 

@@ -28,6 +28,19 @@ def add_child(tree, node, side):
 
 
 @leaf
+def add_children(tree, node, arity):
+    """Make all children of a node, side by side. Mutates: tree. Cost: O(arity)."""
+    for side in range(arity):
+        add_child(tree, node, side)
+
+
+@leaf
+def has_children(tree, node):
+    """Whether a node has any child; with two, they may come into being one after the other, with more all at once."""
+    return tree.children[node, LEFT] >= 0 or tree.children[node, RIGHT] >= 0
+
+
+@leaf
 def renew(tree, node, parent, side):
     """Make a node, new or taken out of the tree before, a childless child that knows nothing [LOM SetNode].
 

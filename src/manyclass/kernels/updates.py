@@ -32,16 +32,24 @@ def observe_scale(scale, batch, i):
     """Take row i into the running sizes of the features. Mutates: scale. Cost: O(non-zeros)."""
     start, stop = span(batch, i)
     sq_norm = 0.0
-    normalized = 0.0
+    normalized = np.float32(0.0)
+    larger = False
     for j in range(start, stop):
-        f = feature(batch, j)
-        v = abs(value(batch, i, j))
-        if v > SMALLEST:
-            if v * scale.inverse[f] > 1.0 or scale.inverse[f] == 0.0:
-                scale.inverse[f] = np.float32(1.0) / v
-            z = v * scale.inverse[f]
-            normalized += z * z
+        v = value(batch, i, j)
+        z = v * scale.inverse[feature(batch, j)]
+        normalized += z * z
+        # A value above the largest so far, or the first that is not 0, is rare: it is entered below.
+        larger |= (abs(z) > np.float32(1.0)) | ((z == np.float32(0.0)) & (v != np.float32(0.0)))
         sq_norm += np.float64(v) * v
+    if larger:
+        normalized = np.float32(0.0)
+        for j in range(start, stop):
+            f, v = feature(batch, j), abs(value(batch, i, j))
+            if v > SMALLEST:
+                if v * scale.inverse[f] > np.float32(1.0) or scale.inverse[f] == np.float32(0.0):
+                    scale.inverse[f] = np.float32(1.0) / v
+                z = v * scale.inverse[f]
+                normalized += z * z
     scale.n_rows[0] += 1.0
     scale.sq_norm[0] += sq_norm
     scale.normalized[0] += normalized

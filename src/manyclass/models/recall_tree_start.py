@@ -7,7 +7,7 @@ from ..kernels.banks import add_weights
 from ..kernels.inputs import Batch, Csr, inverse_lengths
 from .banks import grow_bank
 from .groups import State
-from .recall_tree import DEEPEST, Config, options_of
+from .recall_tree_state import DEEPEST, Config, options_of
 from .spec import as_labels, rows_of
 from .spectral_filter import Growth, grow_filter
 from .state import copy, resize

@@ -1,0 +1,57 @@
+"""Answers for single rows without a check."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..kernels.inputs import Batch, Csr, Dense
+from ..models.spec import Answers, ModelSpec
+from .batches import NARROW, as_batch
+
+
+class Predictor:
+    """What `predictor` of an estimator returns: call it with one row.
+
+    Nothing is checked. A row is a float32 array of `n_features` values, or a float32 CSR matrix of one row; with NaN,
+    another width or another type, the answer is wrong or the process ends. The scores are filled anew by the next call:
+    copy what you keep. It answers as the model is at the moment; not while another thread teaches the model.
+    """
+
+    def __init__(self, estimator: Any, k: int):
+        self._estimator, self._k = estimator, k
+        self._hold()
+
+    def _hold(self) -> None:
+        """Make ready all that does not change from row to row."""
+        estimator = self._estimator
+        spec, config, state, k = estimator._spec, estimator._answering(), estimator._state, self._k
+        n_classes, self._groups = len(estimator.classes_), list(state.items())
+        if spec.answerer is not None:
+            self._answer = spec.answerer(config, state, k, n_classes)
+        else:
+            self._answer = partial(_predict, spec, config, state, k, n_classes)
+
+    def __call__(self, row) -> tuple[np.ndarray, np.ndarray]:
+        """The k best labels of a row, best first, and their scores."""
+        state = self._estimator._state
+        for name, group in self._groups:
+            if state[name] is not group:  # it has learned, and outgrown an array
+                self._hold()
+                break
+        answers = self._answer(_one_row(row))
+        return self._estimator.classes_[answers.labels[0]], answers.scores[0]
+
+
+def _predict(spec: ModelSpec, config: Any, state: dict[str, Any], k: int, n_classes: int, batch: Batch) -> Answers:
+    return spec.predict(config, state, batch, k, n_classes)
+
+
+def _one_row(row) -> Batch:
+    """The row as a batch of one; sparse rows that are narrow are spread out, as everywhere."""
+    if not sp.issparse(row):
+        return Dense(row.reshape(1, -1))
+    if row.shape[1] <= NARROW:
+        return as_batch(row)
+    return Csr(row.indptr.astype(np.int64, copy=False), row.indices.astype(np.int32, copy=False), row.data)

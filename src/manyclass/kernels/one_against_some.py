@@ -1,0 +1,118 @@
+"""One-against-some [RT §2, Alg. 4]: predictors, one for each class, choose among the candidates that a tree found.
+
+Alg. 1 l.11 -> score_candidates; Alg. 4 update_regressors -> update_scorers; path features §3.2 -> path_features. The
+group `path` is None without them, so that their code is not even compiled; so is `means` without a start (see
+`means.py`).
+"""
+
+import numpy as np
+
+from . import banks
+from .jit import inlined_leaf, njit
+from .losses import gradients
+from .means import add_row, add_start
+from .path_features import STOP, learn_path, path_score
+from .recall_tree import NEGLIGIBLE, depth_limit, has_room, recall_row, widest
+from .updates import observe_scale, pace
+
+
+@inlined_leaf
+def score_candidates(tree, scorer, path, means, table, batch, i, begin, end, options, lists, score):
+    """Score the candidates begin..end-1 of the lists. Mutates: score. Cost: O(candidates x non-zeros)."""
+    labels, n = lists.label[begin:end], end - begin
+    banks.score_rows(scorer, labels, np.int64(0), n, batch, i, score)
+    if path is not None:
+        for c in range(n):
+            label, home = np.int64(labels[c]), np.int64(lists.home[begin + c])
+            score[c] += path_score(tree, path, table, label, home, batch, i, options)
+    if means is not None:
+        add_start(means, options.start, labels, np.int64(0), n, batch, i, score)
+
+
+@inlined_leaf
+def update_scorers(
+    tree, scorer, path, table, batch, i, begin, n, truth, weight, step, scale, options, lists, score, gradient
+):  # fmt: skip
+    """One-against-some step of n candidates [RT Alg. 4]. Mutates: scorer, path, table, gradient."""
+    gradients(score, n, truth, options.loss, gradient)
+    for c in range(n):
+        if abs(gradient[c]) < NEGLIGIBLE:
+            continue
+        label, slope = np.int64(lists.label[begin + c]), gradient[c] * weight
+        banks.learn(scorer, label, batch, i, slope, step, scale)
+        if path is not None:
+            home = np.int64(lists.home[begin + c])
+            learn_path(tree, path, table, label, home, batch, i, slope, step, scale, options)
+
+
+@inlined_leaf
+def choose_row(
+    tree, scorer, path, means, table, scale, seen, batch, i, label, weight, options, lists, r, score, gradient
+):  # fmt: skip
+    """The predictors' half of learning row i, whose candidates are row r of the lists.
+
+    Mutates: scorer, path, means, table, scale, seen, score, gradient. Cost: O(candidates x non-zeros).
+    """
+    begin, end = lists.first[r], lists.first[r + 1]
+    n, n_answered = end - begin, lists.answered[r]
+    score_candidates(tree, scorer, path, means, table, batch, i, begin, end, options, lists, score)
+    best, truth = np.int64(0), np.int64(-1)
+    for c in range(n):
+        if c < n_answered and score[c] > score[best]:
+            best = np.int64(c)
+        if lists.label[begin + c] == label:
+            truth = np.int64(c)
+    seen.mass[0] += weight
+    seen.wrong_mass[0] += 0.0 if 0 <= truth < n_answered and best == truth else weight
+    sq_norm = observe_scale(scale, batch, i)
+    if truth >= 0:  # [RT Alg. 4 l.1]
+        step = pace(options.update, options.rate, scale, sq_norm)
+        update_scorers(
+            tree, scorer, path, table, batch, i, begin, n, truth, weight, step, scale, options, lists, score, gradient
+        )  # fmt: skip
+    if means is not None:  # last: neither the answer nor the step may know the row from its class's sum
+        add_row(means, label, batch, i, weight)
+
+
+@njit
+def choose_batch(scorer, means, scale, seen, batch, labels, weights, begin, end, options, lists, score, gradient):
+    """The predictors' half of learning rows begin..end-1, without path features. Mutates: all groups."""
+    for i in range(begin, end):
+        if weights[i] > 0.0:
+            choose_row(
+                None, scorer, None, means, None, scale, seen, batch, i, np.int64(labels[i]), weights[i], options,
+                lists, i - begin, score, gradient,
+            )  # fmt: skip
+
+
+@inlined_leaf
+def path_rows_wanted(n_labels, candidates, options):
+    """The most rows of path features that one example can bring."""
+    n_nodes = 1 if options.path_features == STOP else depth_limit(n_labels, candidates.label.shape[1], options)
+    return widest(candidates, options) * n_nodes
+
+
+@njit
+def learn_batch(
+    tree, router, scorer, path, means, counts, candidates, table, scale, tree_scale, seen,
+    batch, labels, weights, begin, options, scratch, lists, score, gradient,
+):  # fmt: skip
+    """Both halves row by row, for path features: predictors then look at the tree's counts. As recall_batch."""
+    for i in range(begin, labels.shape[0]):
+        label, weight = np.int64(labels[i]), weights[i]
+        if weight <= 0.0:
+            continue
+        n_rows = path.n_rows[0] + path_rows_wanted(seen.n_labels[0] + 1, candidates, options)
+        fits = n_rows <= path.bias.shape[0] and label < scorer.bias.shape[0]
+        if not fits or not has_room(tree, candidates, table, seen, options):
+            return i
+        lists.first[0] = 0
+        recall_row(
+            tree, router, counts, candidates, table, tree_scale, seen, batch, i, label, weight, options, scratch, lists,
+            np.int64(0),
+        )  # fmt: skip
+        choose_row(
+            tree, scorer, path, means, table, scale, seen, batch, i, label, weight, options, lists, np.int64(0), score,
+            gradient,
+        )  # fmt: skip
+    return labels.shape[0]
