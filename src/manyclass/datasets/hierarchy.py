@@ -37,7 +37,7 @@ class Hierarchy:
     The class itself brings a fourth of the latter, its parent a fourth of the rest, and so on up; the root's children
     bring what remains. Nodes may share words by chance.
 
-    Class numbers are shuffled: neither the place in the tree nor the frequency of a class shows in its number.
+    Class numbers are shuffled: neither the position in the tree nor the frequency of a class shows in its number.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class Hierarchy:
         self._classes = kernel.Classes(
             _zipf(self.n_classes, self.exponent),
             _shuffle(key, kernel.CLASSES, self.n_classes),
-            _shuffle(key, kernel.PLACES, self.n_classes),
+            _shuffle(key, kernel.POSITIONS, self.n_classes),
         )
         self._background = kernel.Background(
             _zipf(self.n_features, 1.0), _shuffle(key, kernel.VOCABULARY, self.n_features)
@@ -212,7 +212,7 @@ class Hierarchy:
         >>> bool((nearest == y).mean() > 0.9)
         True
         """
-        where = self.places(classes)
+        where = self.positions(classes)
         if self.sparse:
             return self._word_shares(where)
         X = np.empty((len(where), self.n_features), dtype=np.float32)
@@ -220,7 +220,7 @@ class Hierarchy:
             kernel.dense_centres(self._tree, where, X)
         return X
 
-    def places(self, classes: Any) -> np.ndarray:
+    def positions(self, classes: Any) -> np.ndarray:
         """Say where in the tree some classes are.
 
         Parameters
@@ -231,19 +231,19 @@ class Hierarchy:
         Returns
         -------
         ndarray of int64, shape (n,)
-            Places, 0 to ``n_classes - 1`` from left to right. Siblings have the same ``place // branching``, cousins
-            the same ``place // branching**2``, and so on.
+            Positions, 0 to ``n_classes - 1`` from left to right. Siblings have the same ``position // branching``,
+            cousins the same ``position // branching**2``, and so on.
 
         Examples
         --------
         >>> import numpy as np
         >>> from manyclass.datasets import Hierarchy
-        >>> places = Hierarchy(1000).places(np.arange(1000))
-        >>> bool((np.sort(places) == np.arange(1000)).all())
+        >>> positions = Hierarchy(1000).positions(np.arange(1000))
+        >>> bool((np.sort(positions) == np.arange(1000)).all())
         True
         """
         with np.errstate(over="ignore"):
-            return kernel.shuffle_all(self._classes.places, self._numbers(classes), False)
+            return kernel.shuffle_all(self._classes.positions, self._numbers(classes), False)
 
     def frequencies(self, classes: Any) -> np.ndarray:
         """Say what share of the rows some classes have.
@@ -274,7 +274,7 @@ class Hierarchy:
     def _numbers(self, classes: Any) -> np.ndarray:
         numbers = np.asarray(classes)
         if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
-            raise ValueError(f"classes must be a vector of whole numbers, got {numbers.dtype} of shape {numbers.shape}.")
+            raise ValueError(f"classes must be a vector of whole numbers, got {numbers.dtype}, shape {numbers.shape}.")
         wrong = np.flatnonzero((numbers < 0) | (numbers >= self.n_classes))
         if len(wrong):
             raise ValueError(f"classes must be in 0..{self.n_classes - 1}, got {numbers[wrong[0]]} at {wrong[0]}.")
@@ -299,7 +299,7 @@ class Hierarchy:
         n_levels = len(self._tree.spans)
         words = np.empty((len(where), n_levels, kernel.NODE_WORDS), dtype=np.int64)
         with np.errstate(over="ignore"):
-            kernel.place_words(self._tree, where, self.n_features, words)
+            kernel.position_words(self._tree, where, self.n_features, words)
         by_level = (1 - CLIMB) * CLIMB ** np.arange(n_levels)[::-1]
         by_level[0] = CLIMB ** (n_levels - 1)
         # The chance that a product of two uniform numbers is below x is x (1 - log x).
@@ -331,7 +331,7 @@ def _shuffle(key: np.uint64, purpose: int, n: int) -> kernel.Shuffle:
 
 
 def _whole(name: str, value: Any, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= value <= most:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
         raise ValueError(f"{name} must be a whole number in {least}..{most}, got {value!r}.")
     return int(value)
 

@@ -12,7 +12,7 @@ from .jit import leaf, njit
 from .rng import uniform
 
 # What a key is for: hashed(seed, ROWS) and so on.
-ROWS, NODES, CLASSES, PLACES, VOCABULARY = 1, 2, 3, 4, 5
+ROWS, NODES, CLASSES, POSITIONS, VOCABULARY = 1, 2, 3, 4, 5
 
 # Words of a row: at least, and how many numbers of words there are.
 FEWEST_WORDS, WORD_COUNTS = 20, 21
@@ -31,7 +31,7 @@ class Tree(NamedTuple):
     """A complete tree; level 0 is that of the root's children, the last level that of the classes."""
 
     seed: np.uint64
-    spans: np.ndarray  # (level,) i8, places below a node
+    spans: np.ndarray  # (level,) i8, positions below a node
     weights: np.ndarray  # (level,) i8, of a node's share in the centres below it
     noise: np.int64  # dense: weight of the noise; sparse: share of background words, of 2**32
     scale: np.float64  # from sums to values
@@ -58,11 +58,11 @@ class Zipf(NamedTuple):
 
 
 class Classes(NamedTuple):
-    """The classes: how often each rank comes, the number of a rank's class, the place of a number in the tree."""
+    """The classes: how often each rank comes, the number of a rank's class, the position of a number in the tree."""
 
     law: Zipf
     numbers: Shuffle
-    places: Shuffle
+    positions: Shuffle
 
 
 class Background(NamedTuple):
@@ -130,7 +130,7 @@ def zipf_edge(area, exponent):
 
 @leaf
 def zipf_rank(law, key):
-    """Draw a rank by rejection-inversion (Hörmann and Derflinger, 1996): exact, without a table. Cost: O(1) expected."""
+    """Draw a rank by rejection-inversion (Hörmann and Derflinger, 1996): exact, no table. Cost: O(1) expected."""
     if law.exponent == 0.0:
         return below(hashed(key, np.uint64(0)), law.n)
     counter = 0
@@ -145,18 +145,18 @@ def zipf_rank(law, key):
 
 
 @leaf
-def node_key(tree, level, place):
-    """Key of the node of a level above a place, or of the place itself."""
+def node_key(tree, level, position):
+    """Key of the node of a level above a position, or of the position itself."""
     levels = hashed(tree.seed, np.uint64(NODES))
-    return hashed(hashed(levels, np.uint64(level)), np.uint64(place // tree.spans[level]))
+    return hashed(hashed(levels, np.uint64(level)), np.uint64(position // tree.spans[level]))
 
 
 @leaf
-def add_centre(tree, place, sums):
-    """Sum up what the nodes above a place bring. Mutates: sums. Cost: O(levels x features)."""
+def add_centre(tree, position, sums):
+    """Sum up what the nodes above a position bring. Mutates: sums. Cost: O(levels x features)."""
     sums[:] = 0
     for level in range(tree.spans.shape[0]):
-        key = node_key(tree, level, place)
+        key = node_key(tree, level, position)
         weight = tree.weights[level]
         for f in range(sums.shape[0]):
             sums[f] += weight * bell(hashed(key, np.uint64(f)))
@@ -177,8 +177,8 @@ def node_word(key, rank, n_features):
 
 
 @leaf
-def draw_word(tree, background, place, key):
-    """Draw one word of a row: of the background, or of a node above its place. Cost: O(levels)."""
+def draw_word(tree, background, position, key):
+    """Draw one word of a row: of the background, or of a node above its position. Cost: O(levels)."""
     h = hashed(key, np.uint64(0))
     if np.int64(h & _LOW) < tree.noise:
         return shuffled(background.numbers, zipf_rank(background.law, hashed(key, np.uint64(1))), False)
@@ -192,7 +192,7 @@ def draw_word(tree, background, place, key):
     h = hashed(key, np.uint64(2))
     product = (h >> np.uint64(48)) * (h & np.uint64(0xFFFF))
     rank = (product * np.uint64(NODE_WORDS)) >> np.uint64(32)
-    return node_word(node_key(tree, level, place), rank, background.law.n)
+    return node_word(node_key(tree, level, position), rank, background.law.n)
 
 
 @leaf
@@ -233,9 +233,9 @@ def row_key(tree, row):
 
 @leaf
 def draw_class(classes, key):
-    """Draw the class of a row and its place in the tree. Cost: O(1) expected."""
+    """Draw the class of a row and its position in the tree. Cost: O(1) expected."""
     label = shuffled(classes.numbers, zipf_rank(classes.law, key), False)
-    return label, shuffled(classes.places, label, False)
+    return label, shuffled(classes.positions, label, False)
 
 
 @leaf
@@ -243,8 +243,8 @@ def fill_dense(tree, classes, first, sums, X, y):
     """Mutates: sums, X, y. Cost: O(rows x levels x features)."""
     for i in range(y.shape[0]):
         key = row_key(tree, first + i)
-        label, place = draw_class(classes, hashed(key, np.uint64(0)))
-        add_centre(tree, place, sums)
+        label, position = draw_class(classes, hashed(key, np.uint64(0)))
+        add_centre(tree, position, sums)
         add_noise(tree, hashed(key, np.uint64(1)), sums)
         y[i] = label
         for f in range(sums.shape[0]):
@@ -257,10 +257,10 @@ def fill_sparse(tree, classes, background, first, words, batch, y):
     batch.indptr[0] = 0
     for i in range(y.shape[0]):
         key = row_key(tree, first + i)
-        label, place = draw_class(classes, hashed(key, np.uint64(0)))
+        label, position = draw_class(classes, hashed(key, np.uint64(0)))
         n_words = FEWEST_WORDS + below(hashed(key, np.uint64(1)), WORD_COUNTS)
         for j in range(n_words):
-            words[j] = draw_word(tree, background, place, hashed(key, np.uint64(2 + j)))
+            words[j] = draw_word(tree, background, position, hashed(key, np.uint64(2 + j)))
         y[i] = label
         batch.indptr[i + 1] = write_words(words, n_words, batch, batch.indptr[i])
 
@@ -279,7 +279,7 @@ def sparse_rows(tree, classes, background, first, batch, y):
 
 @njit
 def dense_centres(tree, where, X):
-    """Write the centres of some places. Mutates: X."""
+    """Write the centres of some positions. Mutates: X."""
     sums = np.empty(X.shape[1], np.int64)
     for i in range(where.shape[0]):
         add_centre(tree, where[i], sums)
@@ -288,8 +288,8 @@ def dense_centres(tree, where, X):
 
 
 @njit
-def place_words(tree, where, n_features, out):
-    """Write the words of all nodes above some places. Mutates: out (place, level, rank)."""
+def position_words(tree, where, n_features, out):
+    """Write the words of all nodes above some positions. Mutates: out (position, level, rank)."""
     for i in range(out.shape[0]):
         for level in range(out.shape[1]):
             key = node_key(tree, level, where[i])
