@@ -61,8 +61,9 @@ class FilesMixin:
             trees only; measure what it costs on held-out rows.
         precision : {"float32", "float16", "int8"}, default="float32"
             With `slim`, what weights are rounded to in the file: two bytes a weight, or one and a scale for every 64,
-            instead of four. Answers may differ a little. `load_model` makes them float32 again, so memory and speed
-            are those of float32, and weights that were rounded are read, not mapped.
+            instead of four. Answers may differ a little; with "int8", features that are hashed together, and those of
+            label trees, should be of like size. `load_model` makes weights float32 again, so memory and speed are
+            those of float32, and weights that were rounded are read, not mapped.
 
         Examples
         --------
