@@ -7,7 +7,7 @@
 # make race-label-tree       the label tree beside PECOS, napkinXC and omikuji (the same; a quarter of an hour)
 # make reproduce-lom-trees  tables of the LOM and MLOM trees (needs MANYCLASS_DATA; half an hour)
 # make reproduce-spectral-tree  tables of the spectral tree, rivals beside it (needs MANYCLASS_DATA; half an hour)
-# make reproduce-files       parsing speed, mutated lines and models, kills in training (half an hour)
+# make reproduce-files       parsing speed, mutated lines and models, kills in training, rounded files (half an hour)
 # make reproduce-theory       the bound of Theorem 2 beside the error (a minute)
 # make bench-vw               speed against Vowpal Wabbit, on one idle core (needs MANYCLASS_DATA; minutes)
 
@@ -52,7 +52,7 @@ race-label-tree: .venv/.installed-plot
 	@$(BIN)/python reproduce/label_tree/race.py --folder .venv/rivals
 
 reproduce-files: .venv/.installed-plot
-	@for script in parsing.py memory.py mutated_lines.py mutated_models.py kills.py; do \
+	@for script in parsing.py memory.py mutated_lines.py mutated_models.py kills.py precision.py; do \
 	  echo "== $$script" && $(BIN)/python reproduce/files/$$script || exit 1; done
 
 reproduce-theory: .venv/.installed-plot

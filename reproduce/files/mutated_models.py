@@ -32,6 +32,13 @@ EXTREMES = [-(2**62), -(2**31), -65536, -2, -1, 0, 1, 2, 3, 15, 16, 17, 255, 2**
 VALUES = [None, True, False, "SGD", "AdaGrad", -1, 0, 1, 7, 10**9, 2**70, 0.5, -1e300, "", "x", [], [1], {}]
 VALUES += [{"a": 1}, {"dtype": "O"}]
 
+WAYS = {
+    "": {"slim": False},
+    " slim": {"slim": True},
+    " float16": {"slim": True, "precision": "float16"},
+    " int8": {"slim": True, "precision": "int8"},
+}  # to save a model
+
 
 def small_models(seed: int = 0) -> dict[str, object]:
     """A little model of every kind."""
@@ -180,9 +187,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         files = []
         for name, model in small_models().items():
-            for slim in (False, True):
-                path = Path(folder) / f"{name}{' slim' if slim else ''}"
-                model.save(path, slim=slim)
+            for kind, how in WAYS.items():
+                path = Path(folder) / f"{name}{kind}"
+                model.save(path, **how)
                 files.append((path.name, path.read_bytes()))
         smallest = min((raw for _, raw in files), key=len)
         path = Path(folder) / "mutant"

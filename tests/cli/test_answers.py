@@ -115,6 +115,28 @@ def test_convert_makes_a_slim_model_that_answers_the_same(call, model):
     assert "slim model" in call("train", "train.svm", "--start-from", "s", "--model", "x").err
 
 
+@pytest.mark.parametrize("precision", ["float16", "int8"])
+def test_convert_rounds_weights(call, model, precision):
+    call("convert", "m", "s", "--slim")
+    assert call("convert", "m", "r", "--slim", "--precision", precision).code == 0
+    assert os.path.getsize("r") < os.path.getsize("s")
+    told = [json.loads(call("inspect", name, "--json").out)["precision"] for name in ("m", "s", "r")]
+    assert told == ["float32", "float32", precision]
+    shown = call("inspect", "r").out
+    assert "precision" in shown and precision in shown
+    before, after = (json.loads(call("evaluate", name, "test.svm", "--json").out) for name in ("m", "r"))
+    assert after["accuracy"] == pytest.approx(before["accuracy"], abs=0.02)
+    assert call("convert", "r", "again", "--slim", "--precision", precision).code == 0
+    assert Path("again").read_bytes() == Path("r").read_bytes()
+
+
+def test_convert_refuses_a_precision_that_makes_no_sense(call, model):
+    assert "float32, float16, int8" in call("convert", "m", "x", "--slim", "--precision", "int4").err
+    assert "--slim" in call("convert", "m", "x", "--precision", "int8").err
+    assert "for models" in call("convert", "train.svm", "x.svm", "--precision", "int8").err
+    assert not Path("x").exists() and not Path("x.svm").exists()
+
+
 def test_convert_makes_svmlight_of_data(call, digits):
     call("train", "train.svm", "--features", 64, "--model", "m", "--epochs", 1)
     assert call("convert", "train.svm", "copy.svm", "--features", 64).code == 0

@@ -27,7 +27,9 @@ def test_three_commands_lead_from_a_table_to_answers(tmp_path, monkeypatch):
     assert all(len(line) == 6 and 0 < float(line[1]) <= 1 for line in answers)
 
 
-@pytest.mark.parametrize("command", ["--start-from", "--in-memory", "--checkpoint-every", "--resume", "--prune"])
+@pytest.mark.parametrize(
+    "command", ["--start-from", "--in-memory", "--checkpoint-every", "--resume", "--prune", "--precision"]
+)
 def test_what_the_tutorial_names_there_is(command):
     helps = [CliRunner().invoke(app, [name, "--help"]).output for name in ("train", "convert")]
     assert any(command in text for text in helps)

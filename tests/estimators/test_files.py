@@ -249,11 +249,11 @@ def test_mutated_files_are_refused_or_work(tmp_path):
     """The script of 20,000 mutants on a few hundred."""
     path, counts = tmp_path / "mutant", {"refused": 0, "works": 0}
     for name, model in mutated_models.small_models().items():
-        for slim in (False, True):
-            model.save(path, slim=slim)
+        for way, how in enumerate(mutated_models.WAYS.values()):
+            model.save(path, **how)
             raw = path.read_bytes()
             for number in range(20):
-                mutated_models.mutant(raw, path, np.random.default_rng([number, slim, len(name)]))
+                mutated_models.mutant(raw, path, np.random.default_rng([number, way, len(name)]))
                 counts[mutated_models.judge(path, bool(number % 2))] += 1
                 path.unlink()
     assert counts["refused"] > 50 and counts["works"] > 20

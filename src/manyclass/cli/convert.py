@@ -13,6 +13,7 @@ from rich.console import Console
 
 from ..io import Chunk, Source, known_format
 from ..io.model_file import ModelFormatError
+from ..models.precision import PRECISIONS
 from .errors import CommandError
 from .files import open_model, open_source
 from .resume import check_folder
@@ -21,22 +22,24 @@ _SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm
 _NOT_IN_LABELS = re.compile(r"[\s,:#]")
 
 
-def run(source: str, target: str, reading: dict, slim: bool, prune: float) -> None:
+def run(source: str, target: str, reading: dict, slim: bool, prune: float, precision: str) -> None:
     """Convert what it is."""
+    if precision not in PRECISIONS:
+        raise CommandError(f"--precision {precision}: there are {', '.join(PRECISIONS)}.")
     if source == "-" or reading or known_format(source) is not None:
-        if slim or prune:
-            raise CommandError("--slim and --prune are for models.")
+        if slim or prune or precision != "float32":
+            raise CommandError("--slim, --prune and --precision are for models.")
         return _convert_data(open_source(source, reading), target)
     try:
         trained = open_model(source)
     except ModelFormatError as error:
         raise CommandError(f"{error} If it is a data file, name its format by --input-format.") from error
     if not slim:
-        raise CommandError("nothing to convert: a model can be made --slim.")
+        raise CommandError("nothing to convert: a model can be made --slim, which --prune and --precision go with.")
     if os.path.exists(target) and os.path.samefile(source, target):
         raise CommandError(f"{target}: a slim model cannot learn any more: give it another name.")
     before = os.path.getsize(source)
-    trained.save(target, slim=True, prune=prune)
+    trained.save(target, slim=True, prune=prune, precision=precision)
     after = os.path.getsize(target)
     sizes = f"{after / 1e6:,.2f} MB, before {before / 1e6:,.2f} MB"
     Console(markup=False).print(f"{target}: {sizes}", soft_wrap=True, highlight=False)

@@ -29,11 +29,11 @@ class Trained:
     names: list[str] | None = None  # several labels a row: the label of each column; None: columns are labels
     training: dict[str, Any] = field(default_factory=dict)  # how far training came, and with which options
 
-    def save(self, path: str, slim: bool = False, prune: float = 0.0) -> None:
+    def save(self, path: str, slim: bool = False, prune: float = 0.0, precision: str = "float32") -> None:
         """Write it with all that is known."""
         self.estimator._extra = {"reading": self.reading.to_dict(), "training": self.training}
         self.estimator._names = self.names
-        self.estimator.save(path, slim, prune)
+        self.estimator.save(path, slim, prune, precision)
 
     @cached_property
     def numbers(self) -> np.ndarray:

@@ -46,6 +46,7 @@ def facts(trained: Trained, model: str) -> dict[str, Any]:
     return {
         "algorithm": clf._spec.name,
         "slim": clf._slim,
+        "precision": clf._precision,
         "bytes": os.path.getsize(model),
         "n_classes": len(clf.classes_),
         "n_features": clf.n_features_in_,
@@ -87,7 +88,7 @@ def show(told: dict[str, Any], branches: list[dict[str, Any]], topics: bool) -> 
     """For people."""
     out = Console(markup=False)
     table = Table("", "", box=None, show_header=False)
-    for name in ("algorithm", "slim", "bytes", "n_classes", "n_features", "n_nodes", "n_trees"):
+    for name in ("algorithm", "slim", "precision", "bytes", "n_classes", "n_features", "n_nodes", "n_trees"):
         value = told[name]
         table.add_row(name.replace("n_", "").replace("_", " "), f"{value:,}" if type(value) is int else str(value))
     for part in ("arrays", "options", "reading", "training"):

@@ -235,11 +235,15 @@ def convert(
             "smaller, for 0 to 0.5 points; compare before and after).",
         ),
     ] = 0.0,
+    precision: Annotated[
+        str,
+        typer.Option(help="With --slim: round weights in the file to float16 or int8; in memory they are float32."),
+    ] = "float32",
 ) -> None:
     """A slim copy of a model; or a data file of any kind as svmlight."""
     from .convert import run
 
-    run(source, target, reading, slim, prune)
+    run(source, target, reading, slim, prune, precision)
 
 
 @app.command()

@@ -49,7 +49,8 @@ def load_model(path: str | PathLike, mmap: bool = True, verify: bool = True) -> 
         A file written by `save`.
     mmap : bool, default=True
         Map the arrays instead of reading them: they take memory when used, and processes share them. The file itself
-        never changes, also if the model goes on learning. Do not overwrite it in place; `save` never does.
+        never changes, also if the model goes on learning. Do not overwrite it in place; `save` never does. Weights that
+        `precision` rounded in the file become float32 in memory of their own.
     verify : bool, default=True
         Check the arrays' checksum and that all weights are finite, which reads the whole file. The structure is
         always checked: a broken or hostile file can never make a kernel read where nothing is.

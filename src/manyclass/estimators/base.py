@@ -59,7 +59,7 @@ class ManyClassifier(AnswersMixin, FilesMixin, ClassifierMixin, BaseEstimator, m
         self
         """
         with self._unchanged_on_error():
-            self._slim, self._extra, self._names = False, {}, None
+            self._slim, self._precision, self._extra, self._names = False, "float32", {}, None
             return self._fit(X, y, sample_weight)
 
     def _fit(self, X, y, sample_weight):

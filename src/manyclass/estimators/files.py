@@ -11,11 +11,13 @@ from ..io import model_file
 from ..io.model_file import ModelFormatError, pack_texts, unpack_texts
 from ..models import learners
 from ..models.invariants import check_config, check_finite
+from ..models.precision import PRECISIONS, narrow, widen
 from ..models.spec import ModelSpec
-from ..models.state import flatten, unflatten
+from ..models.state import unflatten
 from .classes import ClassIndex
 
-FORMAT_VERSION = 1  # of the metadata and the arrays' meaning; a reader knows all versions up to its own
+FORMAT_VERSION = 2  # of the metadata and the arrays' meaning; a reader knows all versions up to its own
+UNROUNDED_VERSION = 1  # of files whose weights are not rounded: older readers know them
 
 _WIDEST = 1 << 30  # bytes of an array of texts
 _LEARNERS = {learner.__name__: learner for learner in learners.BY_NAME.values()}
@@ -32,6 +34,7 @@ class FilesMixin:
     n_features_in_: int
     _kept: tuple[str, ...] = ("n_epochs_", "history_")  # attributes beside state and labels that a file keeps
     _slim = False
+    _precision = "float32"  # of the weights in the file that the model came from
     _extra: dict[str, Any] = {}  # a JSON object that a file keeps for whoever trained the model
     _names: list[str] | None = None
 
@@ -40,7 +43,9 @@ class FilesMixin:
         """What the columns of y were called in the file that the model was trained from; None: nothing."""
         return self._names
 
-    def save(self, path: str | PathLike, slim: bool = False, prune: float = 0.0) -> None:
+    def save(
+        self, path: str | PathLike, slim: bool = False, prune: float = 0.0, precision: str = "float32"
+    ) -> None:
         """Write the model to a file, whole or not at all: a crash leaves the old file or the new one.
 
         The file is a safetensors file with all options, labels and arrays; the same model gives the same bytes.
@@ -54,6 +59,11 @@ class FilesMixin:
         prune : float, default=0.0
             With `slim`, leave out weights of at most this size: a smaller file, and answers that may differ. For label
             trees only; measure what it costs on held-out rows.
+        precision : {"float32", "float16", "int8"}, default="float32"
+            With `slim`, what weights are rounded to in the file: two bytes a weight, or one and a scale for every 64,
+            instead of four. Answers may differ a little; with "int8", features that are hashed together, and those of
+            label trees, should be of like size. `load_model` makes weights float32 again, so memory and speed are
+            those of float32, and weights that were rounded are read, not mapped.
 
         Examples
         --------
@@ -71,6 +81,10 @@ class FilesMixin:
             raise ValueError(f"This {type(self).__name__} has learned nothing yet: fit it before saving it.")
         if not isinstance(prune, Real) or not 0 <= prune < float("inf") or (prune and not slim):
             raise ValueError(f"prune must be a number of at least 0, and goes with slim=True; got {prune!r}.")
+        if not isinstance(precision, str) or precision not in PRECISIONS:
+            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}.")
+        if precision != "float32" and not slim:
+            raise ValueError(f"precision={precision!r} goes with slim=True: learning needs all bits of the weights.")
         config, state = self._config, self._spec.trim(self._state, len(self._index))
         if slim:
             config, state = self._spec.slim(config, state, len(self._index), prune)
@@ -91,7 +105,11 @@ class FilesMixin:
             "slim": bool(slim or self._slim),
             "extra": self._extra,
         }
-        model_file.write(path, {**flatten(state), **arrays}, metadata)
+        if precision == "float32":
+            metadata["format_version"] = UNROUNDED_VERSION
+        else:
+            metadata["precision"] = precision
+        model_file.write(path, {**narrow(state, precision), **arrays}, metadata)
 
 
 def load(estimators: dict[str, Any], path: str | PathLike, mmap: bool, verify: bool) -> Any:
@@ -137,10 +155,13 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
     for name in set(out.get_params(deep=False)) - set(metadata["options"]):
         if hasattr(out._config, name):  # an option younger than the file: as the model was made, not as the default is
             setattr(out, name, getattr(out._config, name))
-    out._state = unflatten(arrays, spec.groups)
     out._slim = metadata["slim"]
     if type(out._slim) is not bool:
         raise ModelFormatError(f"slim is {out._slim!r}.")
+    out._precision = metadata["precision"] if version > UNROUNDED_VERSION else "float32"
+    if out._precision not in PRECISIONS or (out._precision != "float32" and not out._slim):
+        raise ModelFormatError(f"the precision is {out._precision!r}, unknown or not that of a slim model.")
+    out._state = unflatten(widen(arrays, spec.groups, out._precision), spec.groups)
     spec.check(out._config, out._state, out.n_features_in_, len(out._index), out._slim)
     if verify:
         check_finite(out._state)

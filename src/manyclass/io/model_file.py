@@ -21,7 +21,7 @@ import numpy as np
 
 _DTYPES = {
     "F64": "<f8", "I64": "<i8", "U64": "<u8", "F32": "<f4", "I32": "<i4", "U32": "<u4",
-    "I16": "<i2", "U16": "<u2", "I8": "|i1", "U8": "|u1", "BOOL": "|b1",
+    "F16": "<f2", "I16": "<i2", "U16": "<u2", "I8": "|i1", "U8": "|u1", "BOOL": "|b1",
 }  # fmt: skip
 _CODES = {np.dtype(text): code for code, text in _DTYPES.items()}
 _LONGEST_HEADER = 100_000_000  # as in safetensors
@@ -236,7 +236,7 @@ def _are_sizes(numbers: Any) -> bool:
 def _check_entry(name: str, entry: Any, at: int, start: int, path) -> int:
     """Check one array's place in the file; return where it ends."""
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"} or entry["dtype"] not in _DTYPES:
-        raise ModelFormatError(f"{path}: array {name!r} has no known type.")
+        raise ModelFormatError(f"{path}: array {name!r} has no type that this manyclass knows: install a newer one.")
     if _begin(entry) < 0 or not _are_sizes(entry.get("shape")) or len(entry["shape"]) > 3:
         raise ModelFormatError(f"{path}: array {name!r} has no proper shape or place.")
     begin, end = entry["data_offsets"]

@@ -16,6 +16,9 @@ class Field(NamedTuple):
     dims: tuple[str, ...]
     fill: float = 0
     merge: str = "same"  # how two models trained apart are joined: same, sum, mean, max, min
+    # Weights that a slim file may round, and what tells their size: their feature, known by column, line or entry (the
+    # group's `feature`); the length of their line (the group's `sq_norm`); nothing (run). Empty: never rounded.
+    rounds: str = ""
 
 
 Array = np.ndarray
@@ -33,7 +36,7 @@ class Tree(NamedTuple):
 class Bank(NamedTuple):
     """Linear predictors: (row, feature) weights, or one hashed table where `mask` is not 0."""
 
-    weight: Annotated[Array, Field("f4", ("weight_row", "weight_column"), 0, "mean")]
+    weight: Annotated[Array, Field("f4", ("weight_row", "weight_column"), 0, "mean", "column")]
     grad_sq: Annotated[Array, Field("f4", ("square_row", "square_column"), 0, "sum")]
     bias: Annotated[Array, Field("f4", ("row",), 0, "mean")]
     bias_grad_sq: Annotated[Array, Field("f4", ("row",), 0, "sum")]
@@ -44,7 +47,7 @@ class Bank(NamedTuple):
 class Means(NamedTuple):
     """Running sums of the rows of each class: (class, feature), or one hashed table where `mask` is not 0."""
 
-    total: Annotated[Array, Field("f4", ("total_row", "total_column"), 0, "sum")]
+    total: Annotated[Array, Field("f4", ("total_row", "total_column"), 0, "sum", "length")]
     sq_norm: Annotated[Array, Field("f8", ("row",))]  # squared lengths of the sums
     mask: Annotated[Array, Field("i8", ("one",))]
 
@@ -70,7 +73,7 @@ class Routers(NamedTuple):
 
     first: Annotated[Array, Field("i8", ("node_end",))]  # where a node's features begin, and end: the next one's begin
     feature: Annotated[Array, Field("i4", ("entry",), -1)]
-    weight: Annotated[Array, Field("f4", ("entry",))]
+    weight: Annotated[Array, Field("f4", ("entry",), rounds="entry")]
     bias: Annotated[Array, Field("f4", ("node",))]
     spread: Annotated[Array, Field("f4", ("node",))]  # standard deviation of the margin of a row
 
@@ -184,7 +187,7 @@ class SlimBlocks(NamedTuple):
     feature: Annotated[Array, Field("i4", ("entry",), -1)]
     begin: Annotated[Array, Field("u4", ("entry",))]  # where a feature's weights begin
     lanes: Annotated[Array, Field("u2", ("entry", "part"))]  # a bit for each output that has a weight
-    value: Annotated[Array, Field("f4", ("value",))]
+    value: Annotated[Array, Field("f4", ("value",), rounds="run")]
     bias: Annotated[Array, Field("f4", ("node", "place"))]
 
 
@@ -217,7 +220,7 @@ class Run(NamedTuple):
 class Columns(NamedTuple):
     """One-against-all weights, all classes of a feature side by side; `mask` not 0: features are hashed."""
 
-    weight: Annotated[Array, Field("f4", ("bucket", "class"), 0, "mean")]
+    weight: Annotated[Array, Field("f4", ("bucket", "class"), 0, "mean", "line")]
     grad_sq: Annotated[Array, Field("f4", ("square_bucket", "square_class"), 0, "sum")]
     bias: Annotated[Array, Field("f4", ("class",), 0, "mean")]
     bias_grad_sq: Annotated[Array, Field("f4", ("class",), 0, "sum")]
@@ -227,7 +230,7 @@ class Columns(NamedTuple):
 class Projection(NamedTuple):
     """The shared map of features to a few numbers in the low-rank form."""
 
-    weight: Annotated[Array, Field("f4", ("bucket", "rank"), 0, "mean")]
+    weight: Annotated[Array, Field("f4", ("bucket", "rank"), 0, "mean", "line")]
     grad_sq: Annotated[Array, Field("f4", ("square_bucket", "rank"), 0, "sum")]
 
 

@@ -59,22 +59,32 @@ def unflatten(arrays: dict[str, np.ndarray], types: dict[str, Any]) -> State:
 
     A further tree's groups are those of the first with a number behind the name: `tree_1`.
     """
-    named: dict[str, dict[str, np.ndarray]] = {}
-    for full, array in arrays.items():
-        name, _, field = full.partition(".")
-        named.setdefault(name, {})[field] = array
     state = {}
-    for name, fields in named.items():
-        kinds = types.get(re.sub(r"_[1-9][0-9]{0,2}$", "", name))
-        if kinds is None:
-            raise ModelFormatError(f"there is no group of arrays named {name!r} in this algorithm.")
-        kinds = [kind for kind in (kinds if isinstance(kinds, tuple) else (kinds,)) if kind is not None]
-        group = next((kind for kind in kinds if set(kind._fields) == set(fields)), kinds[0])
+    for name, (group, fields) in groups_of(arrays, types).items():
         state[name] = group(**_checked(name, fields, fields_of(group)))
     missing = [name for name, kinds in types.items() if name not in state and not _optional(kinds)]
     if missing:
         raise ModelFormatError(f"the group of arrays {missing[0]!r} is missing.")
     return state
+
+
+def groups_of(
+    arrays: dict[str, np.ndarray], types: dict[str, Any], ignore: str | None = None
+) -> dict[str, tuple[Any, dict[str, np.ndarray]]]:
+    """Type and arrays of every group in a file; those arrays whose names end in `ignore` are left out."""
+    named: dict[str, dict[str, np.ndarray]] = {}
+    for full, array in arrays.items():
+        name, _, field = full.partition(".")
+        if ignore is None or not field.endswith(ignore):
+            named.setdefault(name, {})[field] = array
+    out = {}
+    for name, fields in named.items():
+        kinds = types.get(re.sub(r"_[1-9][0-9]{0,2}$", "", name))
+        if kinds is None:
+            raise ModelFormatError(f"there is no group of arrays named {name!r} in this algorithm.")
+        kinds = [kind for kind in (kinds if isinstance(kinds, tuple) else (kinds,)) if kind is not None]
+        out[name] = next((kind for kind in kinds if set(kind._fields) == set(fields)), kinds[0]), fields
+    return out
 
 
 def _optional(kinds: Any) -> bool:
