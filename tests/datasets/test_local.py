@@ -103,8 +103,14 @@ def test_shipped_set_needs_no_folder(monkeypatch):
 def test_folder_not_set(monkeypatch):
     monkeypatch.delenv("MANYCLASS_DATA", raising=False)
     assert not available("aloi")
-    with pytest.raises(DataNotFound, match=r"Set .* MANYCLASS_DATA to .* holds aloi\.npz\.xz"):
+    with pytest.raises(DataNotFound, match=r"Set .* MANYCLASS_DATA to .* holds aloi\.npz\.xz.*: manyclass data aloi$"):
         load("aloi")
+
+
+def test_a_set_without_a_public_home_names_no_command():
+    with pytest.raises(DataNotFound) as caught:
+        load("revdict")
+    assert "manyclass data" not in str(caught.value)
 
 
 def test_folder_missing(tmp_path, monkeypatch):
@@ -117,7 +123,7 @@ def test_folder_missing(tmp_path, monkeypatch):
 def test_set_missing_from_the_folder(write):
     write("other", train=np.arange(3))
     assert available("other") and not available("aloi")
-    with pytest.raises(DataNotFound, match=r"does not hold aloi\.npz\.xz; it holds other"):
+    with pytest.raises(DataNotFound, match=r"does not hold aloi\.npz\.xz; it holds other\. .*: manyclass data aloi$"):
         load("aloi")
 
 

@@ -63,6 +63,23 @@ def demo(
 
 
 @app.command()
+def data(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Sets to fetch.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Fetch even what is in the cache.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the downloaded files beside the packed ones.")] = False,
+    json: Json = False,
+) -> None:
+    """Public data sets: without names, list them; with names, download, check and pack them into the cache.
+
+    The cache is MANYCLASS_CACHE, by default ~/.cache/manyclass/datasets; `manyclass.datasets.load` looks there after
+    MANYCLASS_DATA. A download that breaks off goes on at the next call.
+    """
+    from .data import run
+
+    run(names or [], again, keep, json)
+
+
+@app.command()
 @with_reading
 def train(
     data: Data,

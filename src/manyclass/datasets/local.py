@@ -8,18 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from manyclass.datasets.errors import DataNotFound
+from manyclass.datasets.folders import FOLDER_VARIABLE, cache_folder, packed_name
 from manyclass.datasets.packed import Readable, read_packed, unpack_names, unpack_split
+from manyclass.datasets.public import PUBLIC_SETS
 from manyclass.datasets.wordnet import SHIPPED
-
-FOLDER_VARIABLE = "MANYCLASS_DATA"
-
-
-class DataNotFound(FileNotFoundError):
-    """A data set is not on this machine. The message says what to set."""
 
 
 def load(name: str) -> tuple[Any, ...]:
-    """Load a data set by name, from the folder named by the environment variable ``MANYCLASS_DATA``.
+    """Load a data set by name, from the folder ``MANYCLASS_DATA`` (an environment variable) or from the cache.
+
+    Nothing is downloaded here: `fetch`, or the command ``manyclass data NAME``, does that.
 
     Parameters
     ----------
@@ -36,7 +35,7 @@ def load(name: str) -> tuple[Any, ...]:
     Raises
     ------
     DataNotFound
-        When the folder is not set or does not hold the set.
+        When neither the folder nor the cache holds the set; the message says what to do.
     ValueError
         When the file is not a packed data set.
 
@@ -101,7 +100,7 @@ def names(name: str, what: str) -> np.ndarray:
     Raises
     ------
     DataNotFound
-        When the folder is not set or does not hold the set.
+        When neither the folder nor the cache holds the set; the message says what to do.
     ValueError
         When the set does not hold such names.
 
@@ -124,19 +123,31 @@ def _find(name: str) -> Readable:
     if name == SHIPPED:
         return files("manyclass.datasets") / f"{SHIPPED}.npz.xz"
     named = os.environ.get(FOLDER_VARIABLE)
-    if not named:
-        raise DataNotFound(
-            f"The data set {name!r} does not ship with manyclass. "
-            f"Set the environment variable {FOLDER_VARIABLE} to the folder that holds {name}.npz.xz."
-        )
-    folder = Path(named).expanduser()
-    if not folder.is_dir():
+    folder = Path(named).expanduser() if named else None
+    if folder is not None and not folder.is_dir():
         raise DataNotFound(f"{FOLDER_VARIABLE} is set to {named}, which is not a folder.")
-    file = folder / f"{name}.npz.xz"
-    if not file.is_file():
-        held = sorted(path.name.removesuffix(".npz.xz") for path in folder.glob("*.npz.xz"))
-        raise DataNotFound(
-            f"The folder {folder} ({FOLDER_VARIABLE}) does not hold {name}.npz.xz; "
-            f"it holds {', '.join(held) or 'no data sets'}."
+    for place in (folder, cache_folder()):
+        if place is not None and (place / packed_name(name)).is_file():
+            return place / packed_name(name)
+    raise DataNotFound(f"{_missing(name, folder)} {_remedy(name)}".strip())
+
+
+def _missing(name: str, folder: Path | None) -> str:
+    """Where the set is not."""
+    if folder is None:
+        return (
+            f"The data set {name!r} does not ship with manyclass. "
+            f"Set the environment variable {FOLDER_VARIABLE} to the folder that holds {packed_name(name)}."
         )
-    return file
+    held = sorted(path.name.removesuffix(".npz.xz") for path in folder.glob("*.npz.xz"))
+    return (
+        f"The folder {folder} ({FOLDER_VARIABLE}) does not hold {packed_name(name)}; "
+        f"it holds {', '.join(held) or 'no data sets'}."
+    )
+
+
+def _remedy(name: str) -> str:
+    """The command that fetches the set, where there is one."""
+    if name not in PUBLIC_SETS:
+        return ""
+    return f"Or fetch it from its public home into {cache_folder()}: manyclass data {name}"
