@@ -4,9 +4,7 @@ FOLDER holds `request.json` and gets `result.json`. The rows are in the folder t
 """
 
 import json
-import os
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -46,7 +44,7 @@ def read_rows(folder: Path) -> Rows:
 
 def main(folder: Path) -> None:
     """Do what `request.json` asks for."""
-    request = json.loads((folder / "request.json").read_text())
+    request = json.loads((folder / "request.json").read_text()) | {"folder": str(folder)}
     _limit_memory(request["memory_bytes"])
     X, y, X_test, y_test = read_rows(Path(request["rows"]))
     if request["n_test"] is not None and request["n_test"] < X_test.shape[0]:
@@ -93,7 +91,7 @@ def _run_ours(request: dict[str, Any], rows: Rows) -> dict[str, Any]:
     alone = [X_test[place : place + 1] for place in measure.places(X_test.shape[0])]
     one_seconds = measure.median_one_by_one(lambda row: model.predict_topk(row, k), alone)
     model.n_jobs = request["threads"]
-    full, slim = _sizes(model)
+    full, slim = _sizes(model, Path(request["folder"]) / "sizes.model")
     train_seconds, n_trainings = measure.median_of_training(first, lambda: train()[0])
     return {
         "version": manyclass.__version__,
@@ -110,15 +108,13 @@ def _run_ours(request: dict[str, Any], rows: Rows) -> dict[str, Any]:
     }
 
 
-def _sizes(model: Any) -> tuple[int, int]:
+def _sizes(model: Any, path: Path) -> tuple[int, int]:
     """Bytes of the model's file, whole and for answers only."""
-    with tempfile.TemporaryDirectory() as folder:
-        sizes = []
-        for slim in (False, True):
-            path = Path(folder) / f"{slim}.model"
-            model.save(path, slim=slim)
-            sizes.append(os.path.getsize(path))
-            path.unlink()
+    sizes = []
+    for slim in (False, True):
+        model.save(path, slim=slim)
+        sizes.append(path.stat().st_size)
+        path.unlink()
     return sizes[0], sizes[1]
 
 

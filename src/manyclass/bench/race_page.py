@@ -23,7 +23,8 @@ process of its own with a cap on time and memory; what did not finish is listed 
 - **train s**: the training call, rows in memory, ours compiled beforehand; median of three where below 10 s.
 - **predict s**: the five best labels of all test rows in one call; median of up to three. Vowpal Wabbit: over its
   binary cache, without start and loading; the fastest of three.
-- **one row µs**: median of up to 200 calls with one row on one thread, from Python, checks of the input included.
+- **one row µs**: median of up to 200 calls with one row on one thread, from Python, checks of the input included. Rows
+  are in the form the rival takes beforehand: Vowpal Wabbit's are parsed, fastText's are text, River's dictionaries.
 - **peak MB**: the most the process held from training to prediction, and in brackets what it held before (rows,
   libraries; ours: the compiler). Vowpal Wabbit streams its rows from disk.
 - **model MB**: on disk; ours with all that further learning needs and, after the slash, for answers only. scikit-learn
