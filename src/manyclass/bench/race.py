@@ -40,7 +40,6 @@ from manyclass.bench.sets import SETS, RaceSet, Rows, SetUnavailable, prepare
 from manyclass.bench.vw import PeerUnavailable, peer_environment
 
 DONE, FAILED, LATE, SKIPPED = "done", "failed", "late", "skipped"
-INSTALL_SECONDS = 900.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,7 @@ class Plan:
     threads: int = 2
     n_train: int | None = None
     n_test: int | None = None
+    install_seconds: float = 900.0  # for one command that installs a rival
     end_seconds: float | None = None  # no cell is begun later than this after the start
     commands: Mapping[str, Sequence[str]] = field(default_factory=dict)  # a rival's Python, instead of installing it
 
@@ -192,7 +192,7 @@ def _start(plan: Plan, entrant: Entrant, started: dict[str, list[str] | str]) ->
     if peer.peer not in started:
         try:
             folder = plan.environments / peer.peer
-            started[peer.peer] = [str(peer_environment(folder, *peer.installs, timeout=INSTALL_SECONDS))]
+            started[peer.peer] = [str(peer_environment(folder, *peer.installs, timeout=plan.install_seconds))]
         except PeerUnavailable as error:
             started[peer.peer] = f"could not be installed: {_reason(str(error))}"
     return started[peer.peer]

@@ -75,7 +75,9 @@ def classifier(task: Task, learner: str, options: dict[str, Any]) -> Trained:
         return np.where(top >= 0, np.asarray(classes)[top], -1)
 
     size = _linear_bytes(model) if linear else _forest_bytes(model)
-    return Trained(version("scikit-learn"), train_seconds, answer, answer_one, read, form, size)
+    # One-against-rest starts a process for each thread.
+    note = "memory without that of its workers" if task.several and linear and task.threads > 1 else ""
+    return Trained(version("scikit-learn"), train_seconds, answer, answer_one, read, form, size, note=note)
 
 
 def neighbours(task: Task, learner: str, options: dict[str, Any]) -> Trained:
