@@ -9,6 +9,8 @@
 # make reproduce-spectral-tree  tables of the spectral tree, rivals beside it (needs MANYCLASS_DATA; half an hour)
 # make reproduce-files       parsing speed, mutated lines and models, kills in training, rounded files (half an hour)
 # make reproduce-theory       the bound of Theorem 2 beside the error (a minute)
+# make race                   ours and all rivals on the same rows, writes docs/race.md (needs MANYCLASS_DATA; hours)
+# make race QUICK=1           the same on small slices, does it run (five minutes)
 # make bench-vw               speed against Vowpal Wabbit, on one idle core (needs MANYCLASS_DATA; minutes)
 
 PYTHON ?= python3
@@ -16,7 +18,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: demo test lint clean reproduce-recall-tree reproduce-label-tree race-label-tree \
-  reproduce-lom-trees reproduce-spectral-tree reproduce-files reproduce-theory bench-vw
+  reproduce-lom-trees reproduce-spectral-tree reproduce-files reproduce-theory bench-vw race
 .DEFAULT_GOAL := test
 
 demo: .venv/.installed
@@ -57,6 +59,10 @@ reproduce-files: .venv/.installed-plot
 
 reproduce-theory: .venv/.installed-plot
 	@$(BIN)/python reproduce/theory/theorem_2.py
+
+# A race that was stopped goes on where it was. RACE takes more options: make race RACE='--again pecos --cap 600'
+race: .venv/.installed-plot
+	@$(BIN)/python reproduce/race/race.py --folder .venv/rivals $(if $(QUICK),--quick) $(RACE)
 
 bench-vw: .venv/.installed-plot
 	@$(BIN)/python reproduce/recall_tree_2017/speed.py --vw-folder .venv/vowpalwabbit

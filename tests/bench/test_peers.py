@@ -1,4 +1,4 @@
-"""Omikuji, PECOS and napkinXC as rivals: the files exchanged and what happens when one fails. Runs none of them."""
+"""Other programs as rivals: the files exchanged and what happens when one fails. Runs none of them."""
 
 import json
 import sys
@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from manyclass.bench import peer_runner, peers, vw
 from manyclass.bench.peers import PEERS, run_peer
+from manyclass.bench.runners import label_trees, task
 from manyclass.bench.vw import PeerUnavailable, peer_environment
 
 X = sp.csr_matrix(np.array([[0, 2.5, 0], [0, 0, 0], [1, 0, -0.125]], dtype=np.float32))
@@ -17,9 +18,13 @@ Y = sp.csr_matrix(np.array([[0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]], dtype=np.
 NUMBERS = {
     "version": "1.2",
     "train_seconds": 3.5,
+    "n_trainings": 3,
     "predict_seconds": 0.25,
     "predict_one_seconds": 0.001,
     "model_bytes": 12,
+    "loaded_bytes": 40,
+    "peak_bytes": None,
+    "note": "",
 }
 
 
@@ -30,37 +35,38 @@ def script(path, text):
 
 
 def test_text_of_the_extreme_classification_repository(tmp_path):
-    peer_runner.write_xmc_text(tmp_path / "rows.txt", X, Y)
+    label_trees.write_xmc_text(tmp_path / "rows.txt", X, Y)
     assert (tmp_path / "rows.txt").read_bytes() == b"3 3 4\n1,2 1:2.5\n0\n 0:1 2:-0.125\n"
 
 
 def test_single_precision_survives_the_text(tmp_path):
     values = sp.csr_matrix(np.random.default_rng(0).standard_normal((20, 3)).astype(np.float32))
-    peer_runner.write_xmc_text(tmp_path / "rows.txt", values, sp.csr_matrix((20, 1)))
+    label_trees.write_xmc_text(tmp_path / "rows.txt", values, sp.csr_matrix((20, 1)))
     words = [line.split() for line in (tmp_path / "rows.txt").read_text().splitlines()[1:]]
     again = np.array([[word.split(":")[1] for word in row] for row in words], dtype=np.float32)
     np.testing.assert_array_equal(again, values.toarray())
 
 
 def test_short_answers_are_filled_up():
-    top = peer_runner.pad([[4, 2, 1], np.array([3], dtype=np.uint32), []], 2)
+    top = task.pad([[4, 2, 1], np.array([3], dtype=np.uint32), []], 2)
     np.testing.assert_array_equal(top, [[4, 2], [3, -1], [-1, -1]])
-    assert peer_runner.pad([], 3).shape == (0, 3)
+    assert task.pad([], 3).shape == (0, 3)
 
 
 def test_files_go_to_the_runner_and_back(tmp_path, monkeypatch):
     tasks = []
 
-    def fixed(task):
+    def fixed(given):
         """No rival: labels 2 and 0 for every row, to follow the files."""
-        tasks.append(task)
-        (task.folder / "model" / "layers").mkdir(parents=True)
-        (task.folder / "model" / "layers" / "weights").write_bytes(b"12345")
-        (task.folder / "model" / "settings").write_bytes(b"123")
+        tasks.append(given)
+        (given.folder / "model" / "layers").mkdir(parents=True)
+        (given.folder / "model" / "layers" / "weights").write_bytes(b"12345")
+        (given.folder / "model" / "settings").write_bytes(b"123")
         rows = lambda X: [[2, 0]] * X.shape[0]  # noqa: E731
-        return peer_runner.Trained("9.9", 1.5, rows, rows, lambda answers: peer_runner.pad(answers, task.k))
+        seconds = (1.5, 4.0, 2.5)[len(tasks) - 1]
+        return task.Trained("9.9", seconds, rows, rows, lambda answers: task.pad(answers, given.k), note="odd")
 
-    monkeypatch.setattr(peer_runner, "napkinxc", fixed)
+    monkeypatch.setattr(label_trees, "napkinxc", fixed)
 
     def in_this_process(words, timeout=None):
         assert (words[:2], timeout) == (["python", str(peers.RUNNER)], 60)
@@ -70,15 +76,17 @@ def test_files_go_to_the_runner_and_back(tmp_path, monkeypatch):
     shuffled = sp.csr_matrix((X.data[[0, 2, 1]], X.indices[[0, 2, 1]], X.indptr), shape=X.shape)
     run = {"options": {"arity": 16}, "k": 3, "threads": 1, "timeout": 60, "command": ["python"]}
     result = run_peer("napkinxc", shuffled, Y, X.toarray(), Y, tmp_path, **run)
-    (task,) = tasks
-    np.testing.assert_array_equal(task.X.toarray(), X.toarray())
-    np.testing.assert_array_equal(task.Y.toarray(), Y.toarray())
-    assert task.X.has_sorted_indices and task.X.dtype == task.Y.dtype == np.float32
-    assert (task.options, task.k, task.threads) == ({"seed": 0, "arity": 16}, 3, 1)
+    assert len({given.folder for given in tasks}) == 3  # short training is done three times, each in its own folder
+    given = tasks[0]
+    np.testing.assert_array_equal(given.X.toarray(), X.toarray())
+    np.testing.assert_array_equal(given.Y.toarray(), Y.toarray())
+    assert given.X.has_sorted_indices and given.X.dtype == given.Y.dtype == np.float32
+    assert (given.options, given.k, given.threads, given.several) == ({"seed": 0, "arity": 16}, 3, 1, True)
     np.testing.assert_array_equal(result.top_labels, [[2, 0, -1]] * 3)
     assert result.precision == {1: pytest.approx(1 / 3), 3: pytest.approx(2 / 9)}
     assert (result.name, result.version, result.model_bytes, result.threads) == ("napkinxc", "9.9", 8, 1)
-    assert result.train_seconds == 1.5 and result.settings == {"seed": 0, "arity": 16}
+    assert (result.train_seconds, result.n_trainings, result.note) == (2.5, 3, "odd")
+    assert result.settings == {"seed": 0, "arity": 16}
     assert result.predict_seconds >= 0.0 and result.predict_one_seconds >= 0.0
 
 
@@ -113,7 +121,7 @@ def test_answers_that_do_not_fit_are_said_clearly(tmp_path, numbers, top, messag
         peers._read_answers(tmp_path, "line", (1, 2), 4)
 
 
-@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize("name", ["pecos", "vw-plt"])
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -151,14 +159,21 @@ def test_what_the_rival_is_asked(tmp_path):
         "options": {"cluster_balanced": False, "cluster_k": 100, "max_depth": 2, "n_trees": 1},
         "k": 5,
         "threads": 2,
+        "several": True,
     }
     assert PEERS["omikuji-bonsai"].options["max_depth"] == 3
+
+
+def test_every_rival_has_a_function():
+    assert {peer.peer for peer in PEERS.values()} == set(peer_runner.LEARNERS)
+    for name in peer_runner.LEARNERS:
+        assert callable(peer_runner.learner(name))
 
 
 def test_an_environment_is_made_once(tmp_path, monkeypatch):
     made, lines = [], []
     monkeypatch.setattr(vw.venv, "create", lambda folder, with_pip: made.append(folder) or folder.mkdir())
-    monkeypatch.setattr(vw, "run_command", lambda words: lines.append([*words[1:]]))
+    monkeypatch.setattr(vw, "run_command", lambda words, timeout: lines.append([*words[1:]]))
     for _ in range(2):
         peer_environment(tmp_path / "pecos", *PEERS["pecos"].installs)
     assert made == [tmp_path / "pecos"]

@@ -12,6 +12,7 @@ from manyclass.bench.vw import (
     PeerUnavailable,
     find_vw,
     peer_environment,
+    run_learner,
     run_oaa,
     run_recall_tree,
     write_vw_text,
@@ -24,6 +25,14 @@ ROWS = np.array([[0, 2.5, 0], [0, 0, 0], [1, 0, -0.125]], dtype=np.float32)
 def test_rows_are_written_with_labels_from_one(tmp_path, form):
     write_vw_text(tmp_path / "rows.txt", form(ROWS), np.array([0, 4, 1]))
     assert (tmp_path / "rows.txt").read_bytes() == b"1 |f 1:2.5\n5 |f\n2 |f 0:1 2:-0.125\n"
+
+
+def test_rows_of_several_labels_are_written_from_zero(tmp_path):
+    labels = sp.csr_matrix(np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]]))
+    write_vw_text(tmp_path / "rows.txt", ROWS, labels)
+    assert (tmp_path / "rows.txt").read_bytes() == b"0,2 |f 1:2.5\n |f\n1 |f 0:1 2:-0.125\n"
+    with pytest.raises(ValueError, match="y has 2 rows and X 3"):
+        write_vw_text(tmp_path / "rows.txt", ROWS, labels[:2])
 
 
 def test_rows_without_labels(tmp_path):
@@ -112,3 +121,19 @@ def test_commands_and_accuracy_with_a_stand_in(tmp_path: Path):
     assert [line[line.index("--passes") + 1] for line in lines] == ["1", "1", "11", "1"]
     with pytest.raises(PeerUnavailable, match="3 predictions for 2 rows"):
         run_oaa(*paths, [0, 2], 3, tmp_path, **options)
+
+
+def test_a_label_tree_is_asked_with_its_loss(tmp_path: Path):
+    (tmp_path / "stand_in.py").write_text(STAND_IN)
+    write_vw_text(tmp_path / "rows.txt", ROWS, sp.csr_matrix(np.eye(3)))
+    paths = (tmp_path / "rows.txt", tmp_path / "rows.txt")
+    command = [sys.executable, str(tmp_path / "stand_in.py")]
+    run = run_learner(
+        "--plt", ["--top_k", "2"], *paths, 3, tmp_path, loss_function="logistic", command=command, trials=1,
+        repeat_under=float("inf"),
+    )  # fmt: skip
+    assert run.use == ("--top_k", "2", "--loss_function", "logistic")
+    assert (run.predictions, run.n_trainings, run.model_bytes) == (("1", "3", "2"), 3, 5)
+    train, _, often, _ = (shlex.split(line) for line in run.commands)
+    assert train[train.index("--plt") + 1] == "3"
+    assert often[often.index("--loss_function") + 1] == "logistic"

@@ -1,21 +1,24 @@
-"""Other learners for many labels as rivals: omikuji, PECOS and napkinXC, each in its own environment and process.
+"""Other programs as rivals: label trees, Vowpal Wabbit, fastText, scikit-learn, River, each in its own environment.
 
 `run_peer` makes a virtual environment for the rival on first use, hands the data over in files, and has the rival's
 Python run `peer_runner.py`. What the times cover:
 
 - training: the rival's own training call, with the rows in memory in the form it takes. Writing and reading files is
   not timed, neither the exchange of data nor omikuji's text file, but napkinXC writes its model while it trains;
-- prediction: one call for all test rows with all threads, the model being loaded; the fastest of up to three passes
+  Training of less than 10 seconds is done three times, and the median counts;
+- prediction: one call for all test rows with all threads, the model being loaded; the median of up to three passes
   (none is begun after 10 seconds). omikuji has no such call: its rows are shared between threads;
 - prediction of one row: the median of single calls with one thread, for up to 200 rows spread over the test set.
 
-The times are wall clock inside one process, so that starting it does not count.
+The times are wall clock inside one process, so that starting it does not count. Rows are put in the form that the
+rival takes beforehand. Vowpal Wabbit is measured as `vw.py` says. `peak_bytes` is the most that the rival's process
+held from the start of training to the end of prediction, rows included; `loaded_bytes` what it held before.
 """
 
 import json
 import shlex
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import index
 from pathlib import Path
@@ -44,6 +47,13 @@ OMIKUJI = ("omikuji scipy",)
 # XR-Linear needs none of the neural networks (gigabytes) that pip would install beside it.
 PECOS = ("--no-deps libpecos", "'numpy<2' 'scipy<1.14' scikit-learn")
 NAPKINXC = ("napkinxc scipy",)
+VOWPAL = ("vowpalwabbit scipy",)
+FASTTEXT = ("fasttext-wheel 'numpy<2' scipy",)  # its `predict` does not know numpy 2
+SCIKIT = ("scikit-learn",)
+RIVER = ("river scipy",)
+# As many words and passes as fastText's own tutorial for texts with tags takes.
+TUTORIAL = {"epoch": 25, "lr": 0.5, "dim": 100, "minCount": 1}
+LOGISTIC = {"loss_function": "logistic", "passes": 10}
 PEERS: Mapping[str, Peer] = MappingProxyType(
     {
         # Omikuji's defaults are like Parabel's: 3 trees, balanced 2-means.
@@ -52,6 +62,19 @@ PEERS: Mapping[str, Peer] = MappingProxyType(
         "omikuji-bonsai": Peer("omikuji", OMIKUJI, {"cluster_balanced": False, "cluster_k": 100, "max_depth": 3}),
         "pecos": Peer("pecos", PECOS, {"beam_size": 10}),
         "napkinxc": Peer("napkinxc", NAPKINXC, {"seed": 0}),
+        "vw-recall-tree": Peer("vowpalwabbit", VOWPAL, {"learner": "recall_tree", **LOGISTIC}),
+        "vw-log-multi": Peer("vowpalwabbit", VOWPAL, {"learner": "log_multi", **LOGISTIC}),
+        "vw-oaa": Peer("vowpalwabbit", VOWPAL, {"learner": "oaa", "loss_function": "squared", "passes": 10}),
+        "vw-plt": Peer("vowpalwabbit", VOWPAL, {"learner": "plt", **LOGISTIC}),
+        "fasttext-hs": Peer("fasttext", FASTTEXT, {"loss": "hs", **TUTORIAL}),
+        "fasttext-softmax": Peer("fasttext", FASTTEXT, {"loss": "softmax", **TUTORIAL}),
+        "fasttext-ova": Peer("fasttext", FASTTEXT, {"loss": "ova", **TUTORIAL}),
+        "sklearn-sgd": Peer("scikit-learn", SCIKIT, {"learner": "sgd", "loss": "log_loss", "random_state": 0}),
+        "sklearn-logistic": Peer("scikit-learn", SCIKIT, {"learner": "logistic", "random_state": 0}),
+        "sklearn-extra-trees": Peer("scikit-learn", SCIKIT, {"learner": "extra-trees", "random_state": 0}),
+        "sklearn-neighbours": Peer("scikit-learn", SCIKIT, {"learner": "neighbours", "n_neighbors": 10}),
+        "river-one-vs-rest": Peer("river", RIVER, {"learner": "one-vs-rest"}),
+        "river-hoeffding-tree": Peer("river", RIVER, {"learner": "hoeffding-tree"}),
     }
 )
 
@@ -68,8 +91,12 @@ class PeerResult:
     train_seconds: float
     predict_seconds: float  # all test rows
     predict_one_seconds: float  # one row
-    model_bytes: int  # on disk, as the rival saves it
+    model_bytes: int | None  # on disk, as the rival saves it; of its arrays where it only pickles; None: not known
     threads: int
+    n_trainings: int = 1
+    loaded_bytes: int | None = None  # held in memory before training
+    peak_bytes: int | None = None  # the most held, from training to prediction
+    note: str = ""
 
 
 def run_peer(
@@ -81,8 +108,8 @@ def run_peer(
 
     Parameters
     ----------
-    name : {"omikuji", "omikuji-bonsai", "pecos", "napkinxc"}
-        The rival and its settings; see `PEERS`.
+    name : str
+        The rival and its settings, one of `PEERS`.
     X_train, X_test : array or sparse matrix of shape (n_rows, n_features)
         Given to the rival as float32.
     Y_train, Y_test : array of int of shape (n_rows,), or sparse matrix of shape (n_rows, n_labels)
@@ -90,7 +117,7 @@ def run_peer(
     folder : path
         Where the rivals' environments are, each in a folder of its own; made on first use from PyPI.
     options : mapping, optional
-        More settings by the rival's own names, as `peer_runner.py` lists them, over those of `PEERS`.
+        More settings by the rival's own names, as the functions in `runners` list them, over those of `PEERS`.
     k : int
         How many labels to ask for.
     threads : int
@@ -134,6 +161,7 @@ def run_peer(
         for file, matrix in (("X_train", X_train), ("Y_train", labels_train), ("X_test", X_test)):
             sp.save_npz(work / f"{file}.npz", matrix, compressed=False)
         request = {"peer": peer.peer, "options": settings, "k": k, "threads": threads}
+        request["several"] = np.ndim(Y_train) == 2 or sp.issparse(Y_train)
         (work / "request.json").write_text(json.dumps(request))
         words = [*command, str(RUNNER), str(work)]
         run_command(words, timeout=timeout)
@@ -168,16 +196,20 @@ def _indicators(Y_train: Any, Y_test: Any) -> tuple[sp.csr_matrix, sp.csr_matrix
 
 def _read_answers(work: Path, line: str, shape: tuple[int, int], n_labels: int) -> tuple[np.ndarray, dict[str, Any]]:
     """Read what the runner left in its folder, or raise PeerUnavailable."""
-    kinds = {
+    kinds: dict[str, Callable[[Any], Any]] = {
         "version": str,
         "train_seconds": float,
+        "n_trainings": int,
         "predict_seconds": float,
         "predict_one_seconds": float,
-        "model_bytes": int,
+        "model_bytes": _whole,
+        "loaded_bytes": _whole,
+        "peak_bytes": _whole,
+        "note": str,
     }
     try:
         found = json.loads((work / "answers.json").read_text())
-        numbers = {key: kind(found[key]) for key, kind in kinds.items()}
+        numbers: dict[str, Any] = {key: kind(found[key]) for key, kind in kinds.items()}
         with np.load(work / "answers.npz", allow_pickle=False) as arrays:
             top = arrays["top_labels"]
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -187,3 +219,8 @@ def _read_answers(work: Path, line: str, shape: tuple[int, int], n_labels: int) 
     if top.min() < -1 or top.max() >= n_labels:
         raise PeerUnavailable(f"{line} answered label {top.min()} or {top.max()}, but there are {n_labels}")
     return top.astype(np.int64), numbers
+
+
+def _whole(number: Any) -> int | None:
+    """A number of bytes, or None where the rival could not tell."""
+    return None if number is None else int(number)

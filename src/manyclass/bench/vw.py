@@ -16,6 +16,7 @@ import os
 import re
 import shlex
 import shutil
+import statistics
 import subprocess
 import time
 import venv
@@ -45,10 +46,26 @@ class VwResult:
     commands: tuple[str, ...]  # training, loading and writing, testing often, testing once
 
 
-def peer_environment(folder: str | Path, package: str = "vowpalwabbit", *more: str) -> Path:
+@dataclass(frozen=True)
+class VwRun:
+    """What one run of a learner gave, before it is judged."""
+
+    predictions: tuple[str, ...]  # a line for each test row, as Vowpal Wabbit writes it
+    train_seconds: float
+    n_trainings: int
+    predict_seconds: float
+    model_bytes: int
+    use: tuple[str, ...]  # options that the model needs again when it is loaded
+    commands: tuple[str, ...]
+
+
+def peer_environment(
+    folder: str | Path, package: str = "vowpalwabbit", *more: str, timeout: float | None = None
+) -> Path:
     """Return the Python of a virtual environment in `folder` that has `package`, making it on first use.
 
-    `package` and `more` are each the words that follow `pip install`, such as ``"--no-deps libpecos"``.
+    `package` and `more` are each the words that follow `pip install`, such as ``"--no-deps libpecos"``. `timeout` is
+    the seconds that one such command may take.
     """
     folder = Path(folder).absolute()
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
@@ -59,7 +76,7 @@ def peer_environment(folder: str | Path, package: str = "vowpalwabbit", *more: s
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise PeerUnavailable(f"could not make a virtual environment in {folder}: {error}") from error
         for words in (package, *more):
-            run_command([str(python), "-m", "pip", "install", "--quiet", *shlex.split(words)])
+            run_command([str(python), "-m", "pip", "install", "--quiet", *shlex.split(words)], timeout=timeout)
         installed.write_text(wanted)
     return python
 
@@ -88,13 +105,20 @@ def write_vw_text(path: str | Path, X: Any, y: Any = None) -> None:
         The file to write.
     X : array or sparse matrix of shape (n_rows, n_features)
         Zeros are left out.
-    y : array of int of shape (n_rows,), optional
-        Classes counted from 0; they are written counted from 1. Without y the lines have no label.
+    y : array of int of shape (n_rows,), or sparse matrix of shape (n_rows, n_labels), optional
+        Classes counted from 0; they are written counted from 1. The labels of a matrix, which may be several, are
+        written counted from 0, as `--plt` wants them. Without y the lines have no label.
     """
     X = sp.csr_matrix(X, copy=True)
     X.eliminate_zeros()
     labels = [""] * X.shape[0]
-    if y is not None:
+    if sp.issparse(y):
+        y = sp.csr_matrix(y)
+        if y.shape[0] != X.shape[0]:
+            raise ValueError(f"y has {y.shape[0]} rows and X {X.shape[0]}; both need the same")
+        rows = zip(y.indptr[:-1], y.indptr[1:], strict=True)
+        labels = [f"{','.join(map(str, y.indices[start:end].tolist()))} " for start, end in rows]
+    elif y is not None:
         y = np.asarray(y)
         if y.shape != X.shape[:1] or y.dtype.kind not in "iu" or y.min(initial=0) < 0:
             raise ValueError("y must hold one integer, 0 or more, for every row of X")
@@ -145,44 +169,82 @@ def run_oaa(train_path: Path, test_path: Path, y_test: Any, n_classes: int, work
 
 def _run_learner(
     learner: str, learner_options: list[str], train_path: Path, test_path: Path, y_test: Any, n_classes: int,
-    workdir: Path, *, loss_function: str, passes: int = 1, bits: int = 24, learning_rate: float = 1.0,
-    extra: Sequence[str] = (), command: Sequence[str] | None = None, predict_passes: int = 10,
-    trials: int = 3, timeout: float | None = None,
+    workdir: Path, **options: Any,
 ) -> VwResult:  # fmt: skip
+    run = run_learner(learner, learner_options, train_path, test_path, n_classes, workdir, **options)
+    predicted = np.array([int(line) for line in run.predictions], dtype=np.int64) - 1
+    if len(predicted) != len(y_test):
+        raise PeerUnavailable(f"Vowpal Wabbit wrote {len(predicted)} predictions for {len(y_test)} rows")
+    n_examples = options.get("passes", 1) * Path(train_path).read_bytes().count(b"\n")
+    return VwResult(
+        accuracy=float(np.mean(predicted == np.asarray(y_test))),
+        train_seconds=run.train_seconds,
+        predict_seconds=run.predict_seconds,
+        train_examples_per_second=n_examples / run.train_seconds,
+        predict_examples_per_second=len(y_test) / run.predict_seconds,
+        model_bytes=run.model_bytes,
+        commands=run.commands,
+    )
+
+
+def run_learner(
+    learner: str, learner_options: list[str], train_path: Path, test_path: Path, n_classes: int, workdir: Path, *,
+    loss_function: str, passes: int = 1, bits: int = 24, learning_rate: float = 1.0, extra: Sequence[str] = (),
+    command: Sequence[str] | None = None, predict_passes: int = 10, trials: int = 3, timeout: float | None = None,
+    repeat_under: float = 0.0,
+) -> VwRun:  # fmt: skip
+    """Train and ask any of Vowpal Wabbit's learners for many classes; the module's docstring says what is timed.
+
+    Parameters
+    ----------
+    learner, learner_options : str, list of str
+        The option that takes the number of classes, as ``"--recall_tree"``, and those that the model does not keep.
+    train_path, test_path, n_classes, workdir
+        As for `run_recall_tree`.
+    loss_function, passes, bits, learning_rate, extra, command, predict_passes, trials, timeout
+        As for `run_recall_tree`.
+    repeat_under : float
+        Training that takes fewer seconds is done three times, and the median counts.
+
+    Raises
+    ------
+    PeerUnavailable
+        If Vowpal Wabbit is missing, fails, or takes longer than `timeout`.
+    """
     command = find_vw() if command is None else command
     workdir = Path(workdir)
     workdir.mkdir(parents=True, exist_ok=True)
     model, nothing, predictions = workdir / "model.vw", workdir / "nothing.txt", workdir / "predictions.txt"
     nothing.write_text("")
+    # --plt wants its loss again when the model is loaded.
+    options = [*learner_options, "--loss_function", loss_function] if learner == "--plt" else learner_options
     cache = {name: ["--cache_file", str(workdir / f"{name}.cache")] for name in ("train", "test", "nothing")}
+    # An untrained tree in test mode reads the labels as classes, and has nothing else to do.
+    reader = ["--plt", str(n_classes), *options] if learner == "--plt" else ["--recall_tree", str(n_classes)]
     for name, path in zip(cache, (train_path, test_path, nothing), strict=True):
-        # An untrained tree in test mode reads the labels as classes, and has nothing else to do.
-        reader = ["--recall_tree", str(n_classes), "-b", str(bits), "-t", "-k", "-d", str(path), "--quiet"]
-        run_command([*command, *reader, *cache[name]], timeout=timeout)
+        words = [*command, *reader, "-b", str(bits), "-t", "-k", "-d", str(path), "--quiet", *cache[name]]
+        run_command(words, timeout=timeout)
 
     # --passes always: without it Vowpal Wabbit's Python package does not look at the cache.
     train = [*command, learner, str(n_classes), *learner_options, "--loss_function", loss_function, *extra]
     train += ["-b", str(bits), "-l", str(learning_rate), "--passes", str(passes), "--holdout_off", "--quiet"]
     train += [*cache["train"], "-f", str(model)]
-    use = [*command, "-i", str(model), *learner_options, "--holdout_off", "--quiet", "--passes"]
+    use = [*command, "-i", str(model), *options, "--holdout_off", "--quiet", "--passes"]
     rewrite = [*use, "1", *cache["nothing"], "-f", str(workdir / "again.vw")]
     test_often, test_once = ([*use, str(n), *cache["test"], "-t"] for n in (1 + predict_passes, 1))
 
-    train_seconds = run_command(train, timeout=timeout) - run_command(rewrite, trials, timeout)
+    seconds = [run_command(train, timeout=timeout)]
+    seconds += [run_command(train, timeout=timeout) for _ in range(2 if seconds[0] < repeat_under else 0)]
+    train_seconds = statistics.median(seconds) - run_command(rewrite, trials, timeout)
     often, once = (run_command(test, trials, timeout) for test in (test_often, test_once))
-    predict_seconds = (often - once) / predict_passes
     run_command([*test_once, "-p", str(predictions)], timeout=timeout)
-    predicted = np.loadtxt(predictions, dtype=np.int64, ndmin=1) - 1
-    if len(predicted) != len(y_test):
-        raise PeerUnavailable(f"Vowpal Wabbit wrote {len(predicted)} predictions for {len(y_test)} rows")
-    n_examples = passes * Path(train_path).read_bytes().count(b"\n")
-    return VwResult(
-        accuracy=float(np.mean(predicted == np.asarray(y_test))),
+    return VwRun(
+        predictions=tuple(predictions.read_text().splitlines()),
         train_seconds=train_seconds,
-        predict_seconds=predict_seconds,
-        train_examples_per_second=n_examples / train_seconds,
-        predict_examples_per_second=len(y_test) / predict_seconds,
+        n_trainings=len(seconds),
+        predict_seconds=(often - once) / predict_passes,
         model_bytes=model.stat().st_size,
+        use=tuple(options),
         commands=tuple(shlex.join(line) for line in (train, rewrite, test_often, test_once)),
     )
 

@@ -1,0 +1,91 @@
+"""The race as a command: its options, the page and the plots that it writes."""
+
+import argparse
+import dataclasses
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from manyclass.bench.entrants import ENTRANTS
+from manyclass.bench.race import Plan, forget, physical_bytes, read_cells, run_race
+from manyclass.bench.race_page import write_page
+from manyclass.bench.sets import SETS
+
+# A quick look: does everything run. Its numbers mean nothing. The cap leaves time to compile. No cell is begun after
+# the end; with the last one, installed before, that makes five minutes at most.
+QUICK_ROWS, QUICK_TEST_ROWS, QUICK_CAP, QUICK_INSTALL, QUICK_END = 1000, 300, 40.0, 60.0, 200.0
+QUICK_SETS = ("clinc150", "bibtex", "aloi", "hierarchy-1000", "wordnet-hypernym")  # few classes first
+
+
+def main(arguments: Sequence[str] | None, home: Path, page: Path) -> int:
+    """Run what the options ask for, then write the page from all results there are.
+
+    Parameters
+    ----------
+    arguments : sequence of str or None
+        The words after the command; None for those of the process.
+    home : path
+        The folder of results: `cells`, `figures` and, for a quick look, `quick` beside them.
+    page : path
+        The page to write; that of a quick look is in `quick`.
+
+    Returns
+    -------
+    int
+        The exit status: 130 when it was interrupted.
+    """
+    options = _parser().parse_args(arguments)
+    if options.quick:
+        home, page = home / "quick", home / "quick" / page.name
+    plan = _plan(options, home / "cells")
+    for name in options.again:
+        print(f"{name}: {forget(plan, name)} cells to do again")
+    status = 0
+    # Told to end, by a terminal or a system that shuts down, it ends the cell that runs: no rival stays behind.
+    before = [(number, signal.signal(number, signal.default_int_handler)) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        if not options.page_only:
+            run_race(plan, lambda line: print(line, flush=True))
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on from here", file=sys.stderr)
+        status = 130
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+    cells = read_cells(plan.cells)
+    if cells:
+        write_page(cells, page, home / "figures")
+        print(f"{len(cells)} cells on {page.name}")
+    return status
+
+
+def _plan(options: argparse.Namespace, cells: Path) -> Plan:
+    entrants = [name for name in options.entrants or ENTRANTS if ENTRANTS[name].ours or not options.ours]
+    memory = options.memory_gb * 1e9 if options.memory_gb else 0.75 * (physical_bytes() or 0)
+    plan = Plan(
+        cells=cells, environments=Path(options.folder), sets=options.sets or tuple(SETS), entrants=entrants,
+        cap_seconds=options.cap, threads=options.threads, memory_bytes=int(memory) or None,
+    )  # fmt: skip
+    if options.quick:
+        plan = dataclasses.replace(
+            plan, sets=options.sets or QUICK_SETS, n_train=QUICK_ROWS, n_test=QUICK_TEST_ROWS,
+            cap_seconds=min(options.cap, QUICK_CAP), install_seconds=QUICK_INSTALL, end_seconds=QUICK_END,
+        )  # fmt: skip
+    return plan
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Our estimators and the rivals, the same rows in the same run.")
+    add = parser.add_argument
+    add("--quick", action="store_true", help="small slices, five minutes at most: does it run, not what it shows")
+    add("--ours", action="store_true", help="our estimators only; installs nothing")
+    add("--sets", nargs="+", choices=list(SETS), metavar="SET", help=f"some sets: {', '.join(SETS)}")
+    add("--entrants", nargs="+", choices=list(ENTRANTS), metavar="NAME", help=f"some of {', '.join(ENTRANTS)}")
+    add("--again", nargs="+", default=[], metavar="NAME", help="do a set, an entrant or a cell (set/entrant) again")
+    add("--page-only", action="store_true", help="run nothing, write the page from the results there are")
+    add("--cap", type=float, default=300.0, help="seconds for one cell (300)")
+    add("--memory-gb", type=float, help="memory for one cell (three quarters of the machine's)")
+    add("--threads", type=int, default=2, help="for training and for answering many rows (2)")
+    add("--folder", default=".venv/rivals", help="where the rivals are installed (.venv/rivals)")
+    return parser

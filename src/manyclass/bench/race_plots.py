@@ -1,0 +1,129 @@
+"""The plots of the race: accuracy against time for each set, and cost against the number of classes."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from manyclass.bench.entrants import ENTRANTS, OURS
+from manyclass.bench.race import DONE
+from manyclass.bench.sets import SERIES, SETS
+
+Cell = dict[str, Any]
+# Okabe and Ito's colours, told apart by the colour-blind; a colour for a package, a marker for each of its learners.
+COLOURS = {
+    OURS: "#0072B2", "PECOS": "#D55E00", "napkinXC": "#E69F00", "omikuji": "#CC79A7", "Vowpal Wabbit": "#009E73",
+    "fastText": "#56B4E9", "scikit-learn": "#000000", "River": "#F0E442",
+}  # fmt: skip
+MARKERS = ("o", "s", "^", "D", "v", "P")
+COLUMNS = 3
+UNTRAINED = "sklearn-neighbours"  # only keeps its rows: no training to show on a log scale
+
+
+def plot_all(cells: Sequence[Cell], folder: Path) -> list[tuple[Path, str]]:
+    """Write the plots that the cells allow, and return their paths and titles; none without matplotlib."""
+    try:
+        import matplotlib
+    except ImportError:
+        return []
+    matplotlib.use("Agg")
+    done = [cell for cell in cells if cell["state"] == DONE]
+    public = [cell for cell in done if not SETS[cell["set"]].series]
+    scale = [cell for cell in done if SETS[cell["set"]].series == SERIES]
+    written = []
+    if public:
+        for key, factor, axis, file in (
+            ("train_seconds", 1.0, "training (s)", "accuracy_training.png"),
+            ("predict_one_seconds", 1e6, "prediction of one row (µs)", "accuracy_one_row.png"),
+        ):
+            written.append((folder / file, f"Accuracy against {axis}"))
+            shown = [cell for cell in public if key != "train_seconds" or cell["entrant"] != UNTRAINED]
+            _accuracy_against(shown, key, factor, axis, *written[-1])
+    if scale:
+        written.append((folder / "cost_classes.png", "Cost against the number of classes"))
+        _against_classes(scale, *written[-1])
+    return written
+
+
+def style(name: str) -> dict[str, Any]:
+    """Colour, marker and size of an entrant: ours large with a dark edge, rivals small and in front of them."""
+    entrant = ENTRANTS[name]
+    place = [other.name for other in ENTRANTS.values() if other.family == entrant.family].index(name)
+    drawn = {"color": COLOURS[entrant.family], "marker": MARKERS[place % len(MARKERS)], "linestyle": "none"}
+    if entrant.ours:
+        return {**drawn, "markersize": 10, "markeredgecolor": "black", "markeredgewidth": 1.3, "zorder": 3}
+    return {**drawn, "markersize": 6.5, "markeredgecolor": "#555555", "markeredgewidth": 0.5, "zorder": 4}
+
+
+def _accuracy_against(cells: Sequence[Cell], key: str, factor: float, axis: str, path: Path, title: str) -> None:
+    import matplotlib.pyplot as plt
+
+    names = [name for name in SETS if any(cell["set"] == name for cell in cells)]
+    columns = min(COLUMNS, len(names))
+    rows = math.ceil(len(names) / columns)
+    figure, grid = plt.subplots(
+        rows, columns, figsize=(max(4.0 * columns, 8.0), 3.1 * rows + 1.7), squeeze=False, layout="constrained"
+    )
+    for axes, name in zip(grid.flat, names, strict=False):
+        for cell in (cell for cell in cells if cell["set"] == name):
+            drawn = style(cell["entrant"])
+            axes.plot(factor * cell[key], 100 * cell["precision"]["1"], label=ENTRANTS[cell["entrant"]].title, **drawn)
+        axes.set_xscale("log")
+        axes.set_xlabel(f"{axis}, log scale")
+        axes.set_ylabel("P@1 (%)" if SETS[name].several else "accuracy (%)")
+        axes.margins(0.12)
+        _finish(axes, SETS[name].title)
+    for axes in list(grid.flat)[len(names) :]:
+        axes.set_visible(False)
+    _close(figure, grid, path, f"{title}: up and to the left is better", names_in=columns)
+
+
+def _against_classes(cells: Sequence[Cell], path: Path, title: str) -> None:
+    import matplotlib.pyplot as plt
+
+    panels = (
+        ("predict_one_seconds", 1e6, "prediction of one row (µs)"),
+        ("train_seconds", 1.0, "training (s)"),
+        ("model_bytes", 1e-6, "model on disk (MB)"),
+        ("", 100.0, "accuracy (%)"),
+    )
+    figure, grid = plt.subplots(2, 2, figsize=(11.0, 8.6), squeeze=False, layout="constrained")
+    for axes, (key, factor, label) in zip(grid.flat, panels, strict=True):
+        for name in ENTRANTS:
+            mine = sorted((cell for cell in cells if cell["entrant"] == name), key=lambda cell: cell["n_classes"])
+            values = [cell[key] if key else cell["precision"]["1"] for cell in mine]
+            if not mine or None in values or (key == "train_seconds" and name == UNTRAINED):
+                continue
+            drawn = {**style(name), "linestyle": "-", "linewidth": 2.0 if ENTRANTS[name].ours else 1.0}
+            classes = [cell["n_classes"] for cell in mine]
+            axes.plot(classes, [factor * value for value in values], label=ENTRANTS[name].title, **drawn)
+        axes.set_xscale("log")
+        axes.set_yscale("log" if key else "linear")
+        axes.set_xlabel("classes, log scale")
+        axes.set_ylabel(f"{label}, log scale" if key else label)
+        _finish(axes, label.split(" (")[0])
+    _close(figure, grid, path, title, names_in=3)
+
+
+def _finish(axes: Any, title: str) -> None:
+    axes.set_title(title, fontsize=11)
+    axes.grid(color="#dddddd", linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _close(figure: Any, grid: Any, path: Path, title: str, names_in: int) -> None:
+    """One legend below all panels, ours first; the same numbers give the same bytes."""
+    import matplotlib.pyplot as plt
+
+    found: dict[str, Any] = {}
+    for axes in grid.flat:
+        found |= {label: line for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    titles = [entrant.title for entrant in ENTRANTS.values() if entrant.title in found]
+    figure.suptitle(title, fontsize=13)
+    figure.legend(
+        [found[name] for name in titles], titles, loc="outside lower center", ncols=max(2 * names_in - 1, 4),
+        frameon=False, fontsize=9, columnspacing=1.4, handletextpad=0.4,
+    )  # fmt: skip
+    figure.savefig(path, dpi=120, metadata={"Software": None})
+    plt.close(figure)

@@ -1,0 +1,1 @@
+"""What runs under a rival's Python, without manyclass: numpy, scipy and the rival only."""

@@ -1,0 +1,227 @@
+"""The race on a slice of WordNet: cells, going on after a stop, what fails or is late, the page. Installs nothing."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from manyclass.bench import cell as cell_module
+from manyclass.bench import race, race_page
+from manyclass.bench.entrants import ENTRANTS, settings_of
+from manyclass.bench.race import Plan, forget, read_cells, run_race
+from manyclass.bench.race_command import main
+from manyclass.bench.race_plots import style
+from manyclass.bench.sets import SCALE, SETS, SetUnavailable, prepare, shuffled
+
+OURS = ("label-tree", "recall-tree", "one-against-all")
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory):
+    """A race that is over: three of ours, a rival that fails, one that is too late."""
+    folder = tmp_path_factory.mktemp("race")
+    (folder / "fails.py").write_text("raise SystemExit('no room in /usr/share/somewhere')")
+    (folder / "sleeps.py").write_text("import time\ntime.sleep(600)")
+    rivals = {"pecos": "fails.py", "vw-plt": "sleeps.py"}
+    commands = {name: [sys.executable, str(folder / file)] for name, file in rivals.items()}
+    made = Plan(
+        folder / "cells", folder / "environments", sets=("wordnet-hypernym",), entrants=(*OURS, "pecos"),
+        cap_seconds=600.0, threads=1, n_train=400, n_test=60, commands=commands,
+    )  # fmt: skip
+    run_race(made, lambda line: None)
+    late = dataclasses.replace(made, entrants=("vw-plt",), cap_seconds=1.0)
+    run_race(late, lambda line: None)
+    return made
+
+
+def cells_of(plan):
+    return {cell["entrant"]: cell for cell in read_cells(plan.cells)}
+
+
+def test_our_cells_hold_what_was_measured(plan):
+    cells = cells_of(plan)
+    for name in OURS:
+        cell = cells[name]
+        assert (cell["state"], cell["set"], cell["n_train"], cell["n_test"]) == ("done", "wordnet-hypernym", 400, 60)
+        assert 0 < cell["precision"]["1"] <= 1
+        assert min(cell["train_seconds"], cell["predict_seconds"], cell["predict_one_seconds"]) > 0
+        assert cell["n_trainings"] in (1, 3)
+        assert cell["model_bytes"] >= cell["slim_bytes"] > 0
+        assert (cell["settings"], cell["threads"], cell["sliced"]) == ({"random_state": 0}, 1, True)
+        assert {"date", "commit", "machine", "python", "versions", "cap_seconds"} <= set(cell)
+    assert len({cell["precision"]["1"] for cell in map(cells.get, OURS)}) > 1
+
+
+def test_a_rival_that_fails_is_kept_with_its_reason(plan):
+    assert (cells_of(plan)["pecos"]["state"], cells_of(plan)["pecos"]["reason"]) == ("failed", "no room in …")
+
+
+def test_a_rival_that_is_late_is_kept_with_its_reason(plan):
+    assert (cells_of(plan)["vw-plt"]["state"], cells_of(plan)["vw-plt"]["reason"]) == ("late", "not done in 1 s")
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs groups of processes")
+def test_what_a_cell_started_is_ended_with_it():
+    child = "import time; print('begun', flush=True); time.sleep(600)"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    process = subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, start_new_session=True)
+    with process.stdout as told:
+        assert told.readline() == b"begun\n"
+        race._end(process)
+        assert told.read() == b""  # comes to an end only when the child is gone too
+    assert process.returncode == -9
+
+
+def test_a_race_goes_on_where_it_was(plan, monkeypatch):
+    ran = []
+    monkeypatch.setattr(race, "run_capped", lambda request, *_: ran.append(request["entrant"]) or {"state": "late"})
+    run_race(plan, lambda line: None)
+    assert ran == []
+    path = plan.cells / "wordnet-hypernym.recall-tree.json"
+    kept = path.read_text()
+    assert forget(plan, "wordnet-hypernym/recall-tree") == 1
+    monkeypatch.setattr(race, "line_of", str)
+    run_race(plan, lambda line: None)
+    assert ran == ["recall-tree"]
+    path.write_text(kept)
+    assert forget(dataclasses.replace(plan, cells=plan.cells / "none"), "pecos") == 0
+
+
+def test_the_page_says_who_is_ahead_and_who_is_missing(plan, tmp_path):
+    race_page.write_page(read_cells(plan.cells), tmp_path / "page.md", tmp_path / "figures")
+    text = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert "## WordNet" in text and "400 training and 60 test rows" in text and "**Small slices" in text
+    assert "- PECOS XR-Linear: failed; no room in …" in text and "- VW plt: late; not done in 1 s" in text
+    for name in OURS:
+        assert f"| **{ENTRANTS[name].title}** | {100 * cells_of(plan)[name]['precision']['1']:.2f} |" in text
+    assert "![Accuracy against training (s)](figures/accuracy_training.png)" in text
+    for name in ("accuracy_training.png", "accuracy_one_row.png"):
+        assert (tmp_path / "figures" / name).read_bytes().startswith(b"\x89PNG")
+
+
+def made_up(entrant, share, seconds, size=10**6, **more):
+    """A cell with the numbers that sentences are made from."""
+    cell = {
+        "set": "wordnet-hypernym", "entrant": entrant, "state": "done", "precision": dict.fromkeys("135", share),
+        "train_seconds": seconds, "predict_seconds": seconds, "predict_one_seconds": seconds / 1e3, "model_bytes": size,
+        "slim_bytes": None, "peak_bytes": None, "loaded_bytes": None, "n_test": 1000, "version": "1", "note": "",
+    }  # fmt: skip
+    return {**cell, **more}
+
+
+def test_sentences_name_the_rivals_that_are_ahead():
+    numbers = {"pecos": (0.6, 9.0), "label-tree": (0.5, 2.0), "vw-oaa": (0.4, 1.0), "vw-plt": (0.3, 5.0)}
+    done = [made_up(name, *two) for name, two in numbers.items()]
+    told = race_page.sentences(done)
+    assert told[0] == (
+        "Accuracy: our best, LabelTree (50.00 %), is behind the best rival, PECOS XR-Linear (60.00 %), p < 0.0001."
+    )
+    assert told[1] == "Trains faster than LabelTree (2 s): VW oaa (1 s, 40.00 %)."
+    assert told[3] == "Answers one row faster than LabelTree (2,000 µs): VW oaa (1,000 µs, 40.00 %)."
+    assert told[4] == "Has a smaller model than LabelTree (1.0 MB): no rival."
+    assert told[5].endswith("in accuracy and time of training together: PECOS XR-Linear, VW oaa.")
+    assert race_page.sentences(done[::2]) == []
+    ahead = race_page.sentences([made_up("label-tree", 0.7, 1.0), made_up("pecos", 0.6, 9.0)])
+    assert "is ahead of" in ahead[0] and ahead[-1].endswith("together: none.")
+
+
+def test_tables_show_several_labels_and_fewer_rows():
+    cells = [made_up("label-tree", 0.5, 2.0, slim_bytes=5 * 10**5), made_up("vw-plt", 0.25, 1.0, n_test=10, note="odd")]
+    lines = race_page.table(cells, several=True)
+    assert lines[0].startswith("| who | P@1 % | P@3 % | P@5 % | train s |")
+    assert lines[2].startswith("| **LabelTree** | 50.00 | 50.00 | 50.00 | 2.00 | 2.000 | 2,000 | – (–) | 1.0 / 0.5 |")
+    assert lines[3].endswith("| odd; 10 test rows |") and "| VW plt 1 |" in lines[3]
+
+
+def test_a_larger_set_is_not_tried_after_a_smaller_one_was_not_done(tmp_path):
+    small, large = (SETS[f"hierarchy-{n}"] for n in SCALE[:2])
+    plan = Plan(tmp_path, tmp_path)
+    path = tmp_path / f"{small.name}.lom-tree.json"
+    for state, found in (("done", ""), ("late", small.title)):
+        path.write_text(json.dumps({"state": state}))
+        assert race._hopeless(plan, large, ENTRANTS["lom-tree"]) == found
+    assert race._hopeless(plan, small, ENTRANTS["lom-tree"]) == ""
+
+
+def test_an_installation_that_fails_is_tried_once(tmp_path, monkeypatch):
+    tried = []
+
+    def broken(folder, *installs, timeout):
+        tried.append(folder.name)
+        raise race.PeerUnavailable("pip failed with status 1:\nERROR: no wheel in /usr/lib/python3\n")
+
+    monkeypatch.setattr(race, "peer_environment", broken)
+    started = {}
+    plan = Plan(tmp_path, tmp_path)
+    told = {race._start(plan, ENTRANTS[name], started) for name in ("omikuji", "omikuji-bonsai")}
+    assert (tried, told) == (["omikuji"], {"could not be installed: ERROR: no wheel in …"})
+
+
+def test_rows_are_shuffled_alike_and_travel(tmp_path):
+    X = sp.csr_matrix(np.arange(1, 41, dtype=np.float32).reshape(20, 2))
+    rows = (X, np.arange(20), X.toarray(), np.arange(20))
+    once, twice = shuffled(rows, 10, 5), shuffled(rows, 10, 5)
+    np.testing.assert_array_equal(once[1], twice[1])
+    np.testing.assert_array_equal(once[0].toarray()[:, 0], 2 * once[1] + 1)
+    np.testing.assert_array_equal(once[2][:, 0], 2 * once[3] + 1)
+    assert once[0].shape == (10, 2) and once[2].shape == (5, 2) and list(once[1]) != sorted(once[1])
+    cell_module.write_rows(tmp_path / "rows", once)
+    again = cell_module.read_rows(tmp_path / "rows")
+    np.testing.assert_array_equal(again[0].toarray(), once[0].toarray())
+    for part in (1, 2, 3):
+        np.testing.assert_array_equal(again[part], once[part])
+
+
+def test_a_set_that_is_not_here_is_left_out(tmp_path, monkeypatch):
+    monkeypatch.delenv("MANYCLASS_DATA", raising=False)
+    with pytest.raises(SetUnavailable, match="MANYCLASS_DATA"):
+        prepare(SETS["aloi"])
+    lines = []
+    run_race(Plan(tmp_path, tmp_path, sets=("aloi",)), lines.append)
+    assert lines == ["aloi: left out, not in the folder that MANYCLASS_DATA names"]
+
+
+def test_who_takes_which_set():
+    takers = {name: {entrant.name for entrant in ENTRANTS.values() if entrant.takes(one)} for name, one in SETS.items()}
+    assert {"label-tree", "spectral-tree", "pecos", "vw-plt"} < takers["eurlex-4k"]
+    assert not {"recall-tree", "vw-oaa", "fasttext-hs"} & takers["eurlex-4k"]
+    assert "fasttext-hs" in takers["clinc150"] and "fasttext-hs" not in takers["aloi"]
+
+
+def test_settings_follow_the_size():
+    facts = {"n_features": 128, "n_classes": 1000, "n_values": 3_000_000}
+    assert settings_of(ENTRANTS["vw-oaa"], facts, 300.0)["bits"] == 18
+    large = {"n_features": 46_921, "n_classes": 52_862, "n_values": 2_700_000}
+    assert settings_of(ENTRANTS["vw-oaa"], large, 300.0)["bits"] == 28
+    assert settings_of(ENTRANTS["vw-log-multi"], large, 300.0)["bits"] == 28
+    assert settings_of(ENTRANTS["vw-log-multi"], {**large, "n_values": 20_000}, 300.0)["bits"] == 22
+    assert settings_of(ENTRANTS["river-one-vs-rest"], facts, 300.0)["seconds"] == 75.0
+    assert settings_of(ENTRANTS["recall-tree-one-path"], facts, 300.0) == {"random_state": 0, "beam": 1}
+
+
+def test_each_entrant_looks_different():
+    looks = [(style(name)["color"], style(name)["marker"]) for name in ENTRANTS]
+    assert len(set(looks)) == len(looks)
+
+
+def test_the_command_runs_our_side_only(tmp_path, capsys, monkeypatch):
+    seen = []
+    monkeypatch.setattr("manyclass.bench.race_command.run_race", lambda plan, say: seen.append(plan))
+    words = ["--quick", "--ours", "--sets", "wordnet-hypernym", "--folder", str(tmp_path)]
+    assert main(words, tmp_path, tmp_path / "docs" / "race.md") == 0
+    (plan,) = seen
+    assert plan.cells == tmp_path / "quick" / "cells" and plan.sets == ["wordnet-hypernym"]
+    assert plan.entrants and all(ENTRANTS[name].ours for name in plan.entrants)
+    assert plan.cap_seconds + plan.install_seconds + plan.end_seconds <= 300
+
+    def stopped(plan, say):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("manyclass.bench.race_command.run_race", stopped)
+    assert main(["--again", "pecos"], tmp_path, tmp_path / "docs" / "race.md") == 130
+    assert "goes on from here" in capsys.readouterr().err
