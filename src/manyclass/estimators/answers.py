@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from ..models.spec import Answers, ModelSpec, Scored
 from ..models.state import n_bytes
-from .batches import as_batch, blocks, check_sparse, indicator, rows_are_sound, rows_between
+from .batches import BLOCK, as_batch, blocks, check_sparse, indicator, rows_are_sound, rows_between
 from .checks import check_labels, check_text
 from .classes import ClassIndex
 from .predictor import Predictor
@@ -164,7 +164,8 @@ class AnswersMixin:
         for first, last in self._scoring_blocks(X.shape[0]):
             scored = self._score(rows_between(X, first, last))
             recalled += int(np.sum(scored.labels == np.repeat(truth[first:last], scored.sizes)))
-            n_scored += int(scored.sizes.sum())
+            # A label met at two nodes may have been scored twice, but is one candidate; some trees score none.
+            n_scored += int(np.minimum(scored.sizes, answers.work[first:last, 3]).sum())
         depth, nodes, routers, _ = answers.work.mean(axis=0)
         candidates = n_scored / len(y)
         return {
@@ -214,7 +215,8 @@ class AnswersMixin:
             return self._spec.predict(config, self._state, batch, k, n_classes)
 
         threads = min(n_threads(self.n_jobs), -(-X.shape[0] // _WORTH_A_THREAD))
-        ranges = list(blocks(X.shape[0], -(-X.shape[0] // threads)))
+        most = self._spec.most_rows if k == 1 else BLOCK
+        ranges = list(blocks(X.shape[0], min(most, -(-X.shape[0] // threads))))
         if threads == 1:
             parts = [answer(block) for block in ranges]
         else:
@@ -260,7 +262,7 @@ class AnswersMixin:
 
     def _scoring_blocks(self, n: int):
         """Row ranges whose candidates with their scores fit into some 50 MB."""
-        return blocks(n, max(1, (1 << 22) // max(1, self._spec.width(self._answering(), self._state))))
+        return blocks(n, min(BLOCK, max(1, (1 << 22) // max(1, self._spec.width(self._answering(), self._state)))))
 
     def _score(self, X) -> Scored:
         return self._spec.score(self._answering(), self._state, as_batch(X))

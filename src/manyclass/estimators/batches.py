@@ -13,7 +13,7 @@ from ..kernels.inputs import Batch, Csr, Dense, is_sound
 NARROW = 256
 HEAVIEST = 1e9  # a heavier row would throw any learner
 SMALLEST = 1e-30
-_BLOCK = 1 << 12  # rows answered by one call of a kernel
+BLOCK = 1 << 12  # rows answered by one call of a kernel
 
 
 def check_targets(y: np.ndarray) -> None:
@@ -95,9 +95,9 @@ def check_weights(sample_weight, n: int) -> np.ndarray:
     return weights
 
 
-def blocks(n: int, most: int = _BLOCK) -> Iterator[tuple[int, int]]:
+def blocks(n: int, most: int = BLOCK) -> Iterator[tuple[int, int]]:
     """Row ranges that one call of a kernel answers."""
-    size = min(most, _BLOCK)
+    size = most
     for first in range(0, n, size):
         yield first, min(n, first + size)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from .inputs import feature, span, value
 from .jit import inlined_leaf, leaf, njit
+from .prefetch import prefetch_row
 from .updates import ADAGRAD, SGD
 
 # An AdaGrad accumulator starts here, not at zero: a first, tiny gradient then makes a tiny step, not a full one.
@@ -50,6 +51,9 @@ def score_rows(bank, rows, first, last, batch, i, out):
     weight, bias = bank.weight, bank.bias
     c = first
     while c + 4 <= last:
+        if mask == 0 and c + 8 <= last:
+            for ahead in range(c + 4, c + 8):
+                prefetch_row(weight, np.int64(rows[ahead]))
         row0, row1, row2, row3 = np.int64(rows[c]), np.int64(rows[c + 1]), np.int64(rows[c + 2]), np.int64(rows[c + 3])
         sum0, sum1, sum2, sum3 = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
         if mask == 0:
@@ -73,6 +77,13 @@ def score_rows(bank, rows, first, last, batch, i, out):
     while c < last:
         out[c] = score(bank, np.int64(rows[c]), batch, i)
         c += 1
+
+
+@leaf
+def ask_for(bank, row):
+    """Ask for the weights of a predictor that may be scored next."""
+    if bank.mask[0] == 0:
+        prefetch_row(bank.weight, row)
 
 
 @leaf

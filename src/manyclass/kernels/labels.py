@@ -22,12 +22,18 @@ def key_of(node, label):
 
 
 @leaf
+def first_look(table, key):
+    """Where to look for a key first."""
+    last = table.key.shape[0] - 1  # the length is a power of two
+    h = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+    return np.int64((h ^ (h >> np.uint64(29))) >> np.uint64(3)) & last
+
+
+@leaf
 def find(table, node, label):
     """Entry of (node, label), or the empty entry where it would go. Cost: O(1) expected."""
     key = key_of(node, label)
-    last = table.key.shape[0] - 1  # the length is a power of two
-    h = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
-    at = np.int64((h ^ (h >> np.uint64(29))) >> np.uint64(3)) & last
+    at, last = first_look(table, key), table.key.shape[0] - 1
     while table.key[at] != EMPTY and table.key[at] != key:
         at = (at + 1) & last
     return at

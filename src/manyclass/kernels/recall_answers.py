@@ -8,7 +8,7 @@ import numpy as np
 from .jit import inlined_leaf, njit
 from .labels import remember
 from .one_against_some import score_candidates
-from .recall_tree import follow_paths, gather_candidates
+from .recall_tree import NOBODY, follow_paths, gather_candidates
 from .sets import add_label
 from .topk import offer
 from .trees import has_children
@@ -64,7 +64,7 @@ def visit(tree, router, scorer, path, means, counts, candidates, table, batch, i
 
     Mutates: scratch, lists, score. Cost: O((beam x depth + candidates) x non-zeros).
     """
-    n_paths, n_routers = follow_paths(tree, router, counts, batch, i, options, scratch)
+    n_paths, n_routers = follow_paths(tree, router, counts, None, None, batch, i, NOBODY, options, scratch)
     n = gather_candidates(candidates, n_paths, np.int64(0), scratch, lists)
     score_candidates(tree, scorer, path, means, table, batch, i, np.int64(0), n, options, lists, score)
     return n_paths, n_routers, n
@@ -124,7 +124,7 @@ def candidates_batch(
 def paths_batch(tree, router, counts, batch, options, scratch, nodes):
     """The nodes on the paths of all rows, root to stop, path after path; -1 is nobody. Mutates: nodes."""
     for r in range(nodes.shape[0]):
-        n_paths, _ = follow_paths(tree, router, counts, batch, r, options, scratch)
+        n_paths, _ = follow_paths(tree, router, counts, None, None, batch, r, NOBODY, options, scratch)
         at = np.int64(0)
         for p in range(n_paths):
             node = scratch.node[p]

@@ -12,7 +12,7 @@ import numpy as np
 from . import banks
 from .jit import inlined_leaf, leaf, njit
 from .recall_answers import count_leaves, fill_up
-from .recall_tree import follow_paths
+from .recall_tree import NOBODY, follow_paths
 
 
 class Visits(NamedTuple):
@@ -26,12 +26,24 @@ class Visits(NamedTuple):
     score: np.ndarray  # (visit, slot) f4
 
 
+class Best(NamedTuple):
+    """The best candidate of each row so far."""
+
+    score: np.ndarray  # (row,) f4
+    label: np.ndarray  # (row,) i4
+    visit: np.ndarray  # (row,) i4: where it was met; -1: nowhere yet
+    some: np.ndarray  # (slot,) f4: room for the scores of one row at one node
+
+
+LEAST = np.float32(-np.inf)
+
+
 @inlined_leaf
 def route_rows(tree, router, counts, batch, options, scratch, visits, work):
     """Follow the paths of all rows [RT Alg. 1 l.3-10]. Mutates: visits, work, scratch."""
     at = np.int64(0)
     for r in range(work.shape[0]):
-        n_paths, n_routers = follow_paths(tree, router, counts, batch, r, options, scratch)
+        n_paths, n_routers = follow_paths(tree, router, counts, None, None, batch, r, NOBODY, options, scratch)
         visits.first[r] = at
         for p in range(n_paths):
             visits.node[at], visits.row[at] = scratch.node[p], r
@@ -79,6 +91,88 @@ def score_four_by_two(weight, x, label0, label1, row0, row1, row2, row3):
         b2 += b * x2
         b3 += b * x3
     return a0, a1, a2, a3, b0, b1, b2, b3
+
+
+@inlined_leaf
+def keep_better(visits, best, visit, score, label):
+    """Keep a row's best candidate; of equal ones, the one that it met first. Mutates: best."""
+    row = np.int64(visits.row[visit])
+    better = score > best.score[row]
+    if better or (score == best.score[row] and visit < best.visit[row]):
+        best.score[row], best.label[row], best.visit[row] = score, label, visit
+
+
+@inlined_leaf
+def best_of_node(scorer, candidates, node, batch, visits, best):
+    """Score all candidates of a node for all rows that stopped there, and keep the best of each. Mutates: best."""
+    order, row, weight, bias = visits.order, visits.row, scorer.weight, scorer.bias
+    labels, n = candidates.label[node], np.int64(candidates.size[node])
+    at, end = np.int64(visits.begin[node]), np.int64(visits.begin[node + 1])
+    if n == 0:
+        return
+    while at + 4 <= end:
+        v0, v1, v2, v3 = order[at], order[at + 1], order[at + 2], order[at + 3]
+        r0, r1, r2, r3 = np.int64(row[v0]), np.int64(row[v1]), np.int64(row[v2]), np.int64(row[v3])
+        s0, s1, s2, s3 = LEAST, LEAST, LEAST, LEAST
+        c0, c1, c2, c3 = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+        for c in range(0, n, 2):
+            d = min(c + 1, n - 1)  # an odd one out is scored with itself
+            one, two = np.int64(labels[c]), np.int64(labels[d])
+            a0, a1, a2, a3, b0, b1, b2, b3 = score_four_by_two(weight, batch.values, one, two, r0, r1, r2, r3)
+            a0, a1, a2, a3 = a0 + bias[one], a1 + bias[one], a2 + bias[one], a3 + bias[one]
+            b0, b1, b2, b3 = b0 + bias[two], b1 + bias[two], b2 + bias[two], b3 + bias[two]
+            s0, c0 = (a0, one) if a0 > s0 else (s0, c0)
+            s1, c1 = (a1, one) if a1 > s1 else (s1, c1)
+            s2, c2 = (a2, one) if a2 > s2 else (s2, c2)
+            s3, c3 = (a3, one) if a3 > s3 else (s3, c3)
+            s0, c0 = (b0, two) if b0 > s0 else (s0, c0)
+            s1, c1 = (b1, two) if b1 > s1 else (s1, c1)
+            s2, c2 = (b2, two) if b2 > s2 else (s2, c2)
+            s3, c3 = (b3, two) if b3 > s3 else (s3, c3)
+        keep_better(visits, best, v0, s0, c0)
+        keep_better(visits, best, v1, s1, c1)
+        keep_better(visits, best, v2, s2, c2)
+        keep_better(visits, best, v3, s3, c3)
+        at += 4
+    while at < end:
+        v = order[at]
+        banks.score_rows(scorer, labels, np.int64(0), n, batch, np.int64(row[v]), best.some)
+        top = np.int64(0)
+        for c in range(1, n):
+            if best.some[c] > best.some[top]:
+                top = np.int64(c)
+        keep_better(visits, best, v, best.some[top], np.int64(labels[top]))
+        at += 1
+
+
+@njit
+def best_by_node(
+    tree, router, scorer, counts, candidates, batch, n_classes, options, scratch, visits, best, labels, scores, work
+):  # fmt: skip
+    """The best label of many rows: `predict_by_node` for one answer, which needs no room for scores.
+
+    Mutates: visits, best, labels, scores, work. Cost: O((beam x depth + candidates) x features) a row.
+    """
+    n_visits = route_rows(tree, router, counts, batch, options, scratch, visits, work)
+    order_by_node(tree.n_nodes[0], n_visits, visits)
+    for r in range(labels.shape[0]):
+        best.score[r], best.visit[r] = LEAST, -1
+    for node in range(tree.n_nodes[0]):
+        best_of_node(scorer, candidates, node, batch, visits, best)
+    for r in range(labels.shape[0]):
+        n_scored = np.int64(0)
+        for v in range(visits.first[r], visits.first[r + 1]):
+            n_scored += candidates.size[visits.node[v]]
+        work[r, 3] = n_scored
+        size = np.int64(0)
+        if best.visit[r] >= 0:
+            labels[r, 0], scores[r, 0], size = best.label[r], best.score[r], 1
+        if size < 1:
+            home = np.int64(visits.node[visits.first[r]])
+            scratch.stamp[0] += 1
+            fill_up(
+                tree, candidates, home, n_classes, scratch.stamp[0], size, labels[r], scores[r], scratch.known
+            )  # fmt: skip
 
 
 @inlined_leaf

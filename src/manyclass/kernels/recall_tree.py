@@ -13,8 +13,9 @@ import numpy as np
 
 from . import banks
 from .jit import inlined_leaf, leaf, njit
-from .labels import count_at, join_candidates, mass_of, n_log_n_rise, place, take_candidates
+from .labels import count_at, first_look, join_candidates, key_of, mass_of, n_log_n_rise, place, take_candidates
 from .losses import log_sum, sigmoid
+from .prefetch import prefetch_row
 from .rng import uniform
 from .sets import LabelSet
 from .trees import DEEPEST, LEFT, RIGHT, ROOT, add_child, add_children, has_children
@@ -26,6 +27,7 @@ SHARE = math.exp(-MARGIN)
 # DIFFERS [RT Alg. 3, 4]: a gradient below this moves nothing that could be measured, and most of a converged model's
 # are.
 NEGLIGIBLE = 1e-3
+NOBODY = np.int64(-1)  # the label of a row that is only answered
 
 
 class Options(NamedTuple):
@@ -252,10 +254,23 @@ def update_tree(
 
 
 @inlined_leaf
-def follow_paths(tree, router, counts, batch, i, options, scratch):
+def ask_ahead(tree, router, candidates, table, node, label):
+    """Ask for what update_tree will need of a node and its children, while the paths are still followed."""
+    prefetch_row(candidates.label, node)
+    prefetch_row(candidates.mass, node)
+    prefetch_row(router.grad_sq, node if router.mask[0] == 0 and router.grad_sq.shape[0] > 1 else ROOT)
+    for side in range(2):
+        at = first_look(table, key_of(np.int64(tree.children[node, side]), label))
+        prefetch_row(table.key, at)
+        prefetch_row(table.mass, at)
+
+
+@inlined_leaf
+def follow_paths(tree, router, counts, candidates, table, batch, i, label, options, scratch):
     """Descend with the best `beam` paths [RT Alg. 1 l.3-10]; return (paths, routers scored).
 
-    Mutates: scratch. Cost: O(beam x depth x non-zeros).
+    In training, `label` says what will be counted on the way; otherwise it is -1, and `candidates` and `table` may be
+    None. Mutates: scratch. Cost: O(beam x depth x non-zeros).
     """
     where, chance, moving = scratch.node, scratch.chance, scratch.moving
     where[0], chance[0], moving[0] = ROOT, 1.0, True
@@ -285,6 +300,10 @@ def follow_paths(tree, router, counts, batch, i, options, scratch):
                             chance[n_paths] = chance[p] * math.exp(scratch.route[c] - top)
                             n_paths += 1
             else:
+                banks.ask_for(router, max(ROOT, np.int64(tree.children[node, LEFT])))
+                banks.ask_for(router, max(ROOT, np.int64(tree.children[node, RIGHT])))
+                if table is not None and label >= 0:
+                    ask_ahead(tree, router, candidates, table, node, label)
                 route = banks.score(router, node, batch, i)
                 n_scored += 1
                 side = LEFT if route > 0.0 else RIGHT  # [RT Alg. 1 l.4]
@@ -341,7 +360,7 @@ def recall_row(
     Mutates: all groups but the batch. Cost: O(beam x depth x (non-zeros + candidates)).
     """
     # Those of the answer first: progressive validation [RT §4.3] that no update can have leaked into.
-    n_paths, _ = follow_paths(tree, router, counts, batch, i, options, scratch)
+    n_paths, _ = follow_paths(tree, router, counts, candidates, table, batch, i, label, options, scratch)
     begin = lists.first[r]
     end = gather_candidates(candidates, n_paths, begin, scratch, lists)
     lists.answered[r] = end - begin

@@ -41,8 +41,12 @@ def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) 
     answers = Answers(np.empty((n, k), np.int32), np.empty((n, k)), np.empty((n, 4), np.int64))
     if _goes_by_node(config, state, batch, k):
         groups = [state[name] for name in ("tree", "router", "scorer", "counts", "candidates")]
-        rooms = make_scratch(config, state, k), _make_visits(config, state, n)
-        block_kernels.predict_by_node(*groups, batch, n_classes, options_of(config), *rooms, *answers)
+        rooms = make_scratch(config, state, k), _make_visits(config, state, n, k)
+        if k == 1:
+            best = _make_best(state, n)
+            block_kernels.best_by_node(*groups, batch, n_classes, options_of(config), *rooms, best, *answers)
+        else:
+            block_kernels.predict_by_node(*groups, batch, n_classes, options_of(config), *rooms, *answers)
         return answers
     groups, most = groups_of(config, state, ANSWER_GROUPS), width(config, state)
     alone = make_scratch(config, state, k), make_lists(1, most), np.empty(most)
@@ -70,8 +74,8 @@ def _goes_by_node(config: Config, state: State, batch: Batch, k: int) -> bool:
     return plain and isinstance(batch, Dense) and k <= _FEW_ANSWERS and rows_of(batch) >= _MANY_ROWS
 
 
-def _make_visits(config: Config, state: State, n_rows: int) -> block_kernels.Visits:
-    """Room for the visits of some rows: only what is used of it costs memory."""
+def _make_visits(config: Config, state: State, n_rows: int, k: int) -> block_kernels.Visits:
+    """Room for the visits of some rows; one answer needs none for scores."""
     n = n_rows * config.beam
     return block_kernels.Visits(
         first=np.empty(n_rows + 1, np.int64),
@@ -79,7 +83,17 @@ def _make_visits(config: Config, state: State, n_rows: int) -> block_kernels.Vis
         row=np.empty(n, np.int32),
         order=np.empty(n, np.int32),
         begin=np.empty(n_nodes(state) + 1, np.int32),
-        score=np.empty((n, state["candidates"].label.shape[1]), np.float32),
+        score=np.empty((n if k > 1 else 1, state["candidates"].label.shape[1]), np.float32),
+    )
+
+
+def _make_best(state: State, n_rows: int) -> block_kernels.Best:
+    """Room for the best candidates of some rows."""
+    return block_kernels.Best(
+        score=np.empty(n_rows, np.float32),
+        label=np.empty(n_rows, np.int32),
+        visit=np.empty(n_rows, np.int32),
+        some=np.empty(state["candidates"].label.shape[1], np.float32),
     )
 
 
@@ -168,6 +182,7 @@ SPEC = register(
         GROUPS,
         *(init, learn, predict, score, paths, n_nodes, width, memory, check, slim),
         tree_table=tree_table,
+        most_rows=1 << 16,  # of many rows, more meet at a node
         answerer=answerer,
     )
 )

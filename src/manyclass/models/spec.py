@@ -67,6 +67,7 @@ class ModelSpec:
     trim: Callable[[State, int], State] = lambda state, n_classes: state  # without room that nothing depends on
     tree_table: Callable[..., list[dict]] | None = None  # (state, deepest level or None): nodes, parents first
     fit: Callable[..., None] | None = None  # (config, state, X, batch, labels, weights, n_jobs, tell): all rows at once
+    most_rows: int = 1 << 12  # that one call of `predict` for the best label should get
     answerer: Callable[..., Callable] | None = None  # (config, state, k, n_classes): answers one row at a time, faster
 
 
