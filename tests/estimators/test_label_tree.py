@@ -13,7 +13,7 @@ from tests.reference.label_tree_states import check_tree, read_tree
 
 from manyclass import LabelTreeClassifier
 from manyclass.datasets import load, tfidf_transformer
-from manyclass.estimators import batches
+from manyclass.estimators import answers
 from manyclass.estimators.label_tree import AUTO
 
 from .conftest import make_text
@@ -310,7 +310,7 @@ def test_threads_change_no_byte_and_no_answer(text, monkeypatch):
     single, threads = (LabelTreeClassifier(random_state=0, n_jobs=n).fit(X[:1000], y[:1000]) for n in (1, 3))
     assert bytes_of(single) == bytes_of(threads)
     expected = single.predict_topk(X, 4)
-    monkeypatch.setattr(batches, "_BLOCK", 100)
+    monkeypatch.setattr(answers, "BLOCK", 100)
     labels, scores = threads.predict_topk(X, 4)
     np.testing.assert_array_equal(labels, expected[0])
     np.testing.assert_allclose(scores, expected[1], rtol=1e-4, atol=1e-4)

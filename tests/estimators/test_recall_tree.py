@@ -40,7 +40,7 @@ def test_topk_is_sorted_complete_and_starts_with_predict(tree, many, k):
     np.testing.assert_array_equal(labels[:, 0], tree.predict(rows(many)))
 
 
-@pytest.mark.parametrize("k", [1, 3, 17, 40, 149])
+@pytest.mark.parametrize("k", [1, 3, 17, 32, 149])
 def test_topk_is_a_prefix_of_the_next(tree, many, k):
     labels, scores = tree.predict_topk(rows(many), k)
     more_labels, more_scores = tree.predict_topk(rows(many), k + 1)
@@ -245,7 +245,7 @@ def test_table_bits_bound_the_weights(many):
 def test_threads_give_the_same_answers(tree, many, monkeypatch):
     X = many[0]
     expected = tree.predict_topk(X, 4)
-    monkeypatch.setattr(batches, "_BLOCK", 100)
+    monkeypatch.setattr(answers, "BLOCK", 100)
     twin = clone(tree).set_params(n_jobs=2).fit(many[0][:900], many[1][:900])
     for got, want in zip(twin.predict_topk(X, 4), expected, strict=True):
         np.testing.assert_array_equal(got, want)
@@ -254,6 +254,70 @@ def test_threads_give_the_same_answers(tree, many, monkeypatch):
     for labels, scores in replies:
         np.testing.assert_array_equal(labels, expected[0])
         np.testing.assert_array_equal(scores, expected[1])
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"beam": 1}, {"arity": 5}, {"start": 3.0}, {"loss": "logistic", "learner": "sgd"}], ids=str
+)
+def test_two_threads_learn_the_same_bytes(many, options):
+    """The tree runs ahead of the predictors; it must not run ahead of what they will be given room for."""
+    X, y = many
+    one, two = (RecallTreeClassifier(random_state=0, n_jobs=n, **options) for n in (1, 2))
+    for first in range(0, 1200, 300):
+        one.partial_fit(X[first : first + 300], y[first : first + 300])
+        two.partial_fit(X[first : first + 300], y[first : first + 300])
+    for name, array in flatten(one._state).items():
+        np.testing.assert_array_equal(array, flatten(two._state)[name], err_msg=name)
+    assert one.progressive_error_ == two.progressive_error_
+
+
+def test_path_features_learn_on_one_thread_whatever_is_asked(many):
+    X, y = many
+    one, two = (RecallTreeClassifier(random_state=0, n_jobs=n, path_features="stop", n_epochs=1) for n in (1, 2))
+    assert flatten(one.fit(X, y)._state).keys() == flatten(two.fit(X, y)._state).keys()
+    np.testing.assert_array_equal(one._state["path"].weight, two._state["path"].weight)
+
+
+@pytest.mark.parametrize("options", [{}, {"beam": 1}, {"beam": 1, "bernstein": None}, {"arity": 4}], ids=str)
+@pytest.mark.parametrize("k", [1, 4, 60])
+def test_rows_answered_together_are_answered_as_alone(many, options, k, monkeypatch):
+    X, y = many
+    tree = RecallTreeClassifier(random_state=0, n_candidates=7, n_epochs=3, **options).fit(X, y)
+    alone = [tree._answers(X[i : i + 1].astype(np.float32), k) for i in range(200)]
+    for gathered in (10**9, 0):
+        monkeypatch.setattr(model, "MANY_NODES", gathered)
+        together = tree._answers(X[:200].astype(np.float32), k)
+        np.testing.assert_array_equal(together.labels, np.concatenate([one.labels for one in alone]))
+        np.testing.assert_allclose(together.scores, np.concatenate([one.scores for one in alone]), rtol=1e-4, atol=1e-5)
+        work = np.concatenate([one.work for one in alone])
+        np.testing.assert_array_equal(together.work[:, :3], work[:, :3])
+        assert np.all(together.work[:, 3] >= work[:, 3])  # a label met at two nodes is scored at both
+
+
+def test_few_rows_of_many_answer_together_too(many):
+    """An odd number of candidates, and one to three rows at a node, go other ways through the same kernel."""
+    X, y = many
+    tree = RecallTreeClassifier(random_state=0, n_candidates=5, n_epochs=2).fit(X, y)
+    expected = tree.predict(X)
+    for n in (32, 33, 34, 35, 63):
+        np.testing.assert_array_equal(tree.predict(X[:n]), expected[:n])
+
+
+@pytest.mark.parametrize("arity", [3, 8, 32])
+def test_wide_nodes_are_less_deep_and_as_good(many, arity):
+    X, y = many
+    narrow = RecallTreeClassifier(random_state=0, n_candidates=8).fit(X[:900], y[:900])
+    wide = RecallTreeClassifier(random_state=0, n_candidates=8, arity=arity).fit(X[:900], y[:900])
+    children = wide._state["tree"].children[: wide._spec.n_nodes(wide._state)]
+    assert children.shape[1] == arity
+    assert wide.diagnose(X, y)["depth"] < narrow.diagnose(X, y)["depth"]
+    assert wide.score(X[900:], y[900:]) > narrow.score(X[900:], y[900:]) - 0.05
+    assert wide.diagnose(X, y)["routers_scored"] >= arity
+
+
+def test_a_wide_tree_cannot_begin_as_a_binary_one(many):
+    with pytest.raises(ValueError, match="arity"):
+        RecallTreeClassifier(init="spectral", arity=4).fit(*many)
 
 
 def test_clone_forgets_what_was_learned(tree):

@@ -63,6 +63,22 @@ def demo(
 
 
 @app.command()
+def warmup(
+    algorithms: Annotated[
+        list[str] | None, typer.Argument(metavar="[ALGORITHM]...", help="Which ones, by default all.")
+    ] = None,
+    threads: Threads = -1,
+) -> None:
+    """Compile beforehand: the first use of an algorithm compiles for some seconds, and later starts find it on disk.
+
+    Made for images and installations that should answer at once.
+    """
+    from .warmup import run
+
+    run(algorithms or [], threads)
+
+
+@app.command()
 def data(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Sets to fetch.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Fetch even what is in the cache.")] = False,

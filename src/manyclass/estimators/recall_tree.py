@@ -178,6 +178,8 @@ class RecallTreeClassifier(ManyClassifier):
         self.verbose = verbose
 
     def _make_config(self, n_features: int, sparse: bool, seed: int) -> model.Config:
+        if self.init == "spectral" and self.arity != 2:
+            raise ValueError(f'init="spectral" makes a binary tree: it goes with arity=2, not with {self.arity}.')
         router_learner = self.router_learner
         if isinstance(router_learner, str) and router_learner == "auto":
             router_learner = NormalizedAdaGrad(rate=0.8, decay=1.0)

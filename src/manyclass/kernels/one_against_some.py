@@ -95,7 +95,7 @@ def path_rows_wanted(n_labels, candidates, options):
 @njit
 def learn_batch(
     tree, router, scorer, path, means, counts, candidates, table, scale, tree_scale, seen,
-    batch, labels, weights, begin, options, scratch, lists, score, gradient,
+    batch, labels, weights, begin, options, scratch, fan, lists, score, gradient,
 ):  # fmt: skip
     """Both halves row by row, for path features: predictors then look at the tree's counts. As recall_batch."""
     for i in range(begin, labels.shape[0]):
@@ -108,8 +108,8 @@ def learn_batch(
             return i
         lists.first[0] = 0
         recall_row(
-            tree, router, counts, candidates, table, tree_scale, seen, batch, i, label, weight, options, scratch, lists,
-            np.int64(0),
+            tree, router, counts, candidates, table, tree_scale, seen, batch, i, label, weight, options, scratch, fan,
+            lists, np.int64(0),
         )  # fmt: skip
         choose_row(
             tree, scorer, path, means, table, scale, seen, batch, i, label, weight, options, lists, np.int64(0), score,

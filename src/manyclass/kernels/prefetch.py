@@ -1,5 +1,7 @@
 """Ask for memory before it is needed: with many classes, waiting for it takes most of the time."""
 
+from typing import Any
+
 import numba
 from llvmlite import ir
 from numba import types
@@ -35,4 +37,4 @@ def _nothing(matrix, row):
 
 
 # prefetch_row(matrix, row): ask for a row of a matrix that will be read soon. Cost: a few instructions.
-prefetch_row = _nothing if numba.config.DISABLE_JIT else _prefetch  # type: ignore[attr-defined]
+prefetch_row: Any = _nothing if numba.config.DISABLE_JIT else _prefetch  # type: ignore[attr-defined]

@@ -8,7 +8,8 @@ import numpy as np
 from .jit import inlined_leaf, njit
 from .labels import remember
 from .one_against_some import score_candidates
-from .recall_tree import NOBODY, follow_paths, gather_candidates
+from .recall_paths import NOBODY, follow_paths
+from .recall_tree import gather_candidates
 from .sets import add_label
 from .topk import offer
 from .trees import has_children
@@ -59,12 +60,12 @@ def count_leaves(tree, n_paths, scratch):
 
 
 @inlined_leaf
-def visit(tree, router, scorer, path, means, counts, candidates, table, batch, i, options, scratch, lists, score):
+def visit(tree, router, scorer, path, means, counts, candidates, table, batch, i, options, scratch, fan, lists, score):
     """Everything that is met on the way to an answer [RT Alg. 1]: (paths, routers scored, candidates).
 
     Mutates: scratch, lists, score. Cost: O((beam x depth + candidates) x non-zeros).
     """
-    n_paths, n_routers = follow_paths(tree, router, counts, None, None, batch, i, NOBODY, options, scratch)
+    n_paths, n_routers = follow_paths(tree, router, counts, candidates, table, batch, i, NOBODY, options, scratch, fan)
     n = gather_candidates(candidates, n_paths, np.int64(0), scratch, lists)
     score_candidates(tree, scorer, path, means, table, batch, i, np.int64(0), n, options, lists, score)
     return n_paths, n_routers, n
@@ -73,7 +74,7 @@ def visit(tree, router, scorer, path, means, counts, candidates, table, batch, i
 @njit
 def predict_batch(
     tree, router, scorer, path, means, counts, candidates, table,
-    batch, n_classes, options, scratch, lists, score, labels, scores, work,
+    batch, n_classes, options, scratch, fan, lists, score, labels, scores, work,
 ):  # fmt: skip
     """The best labels of all rows with their scores [RT Alg. 1], and what they cost.
 
@@ -81,7 +82,7 @@ def predict_batch(
     """
     for r in range(labels.shape[0]):
         n_paths, n_routers, n = visit(
-            tree, router, scorer, path, means, counts, candidates, table, batch, r, options, scratch, lists, score
+            tree, router, scorer, path, means, counts, candidates, table, batch, r, options, scratch, fan, lists, score
         )  # fmt: skip
         node, stamp = scratch.node[0], scratch.stamp[0]
         answer(
@@ -97,23 +98,23 @@ def predict_held(held, batch):
     """As predict_batch, for rows that come one by one: all but the batch is held. Mutates: what is held."""
     (
         tree, router, scorer, path, means, counts, candidates, table,
-        n_classes, options, scratch, lists, score, labels, scores, work,
+        n_classes, options, scratch, fan, lists, score, labels, scores, work,
     ) = held.args  # fmt: skip
     predict_batch(
         tree, router, scorer, path, means, counts, candidates, table,
-        batch, n_classes, options, scratch, lists, score, labels, scores, work,
+        batch, n_classes, options, scratch, fan, lists, score, labels, scores, work,
     )  # fmt: skip
 
 
 @njit
 def candidates_batch(
     tree, router, scorer, path, means, counts, candidates, table,
-    batch, options, scratch, lists, score, labels, scores, sizes,
+    batch, options, scratch, fan, lists, score, labels, scores, sizes,
 ):  # fmt: skip
     """All candidates of all rows with their scores. Mutates: labels, scores, sizes."""
     for r in range(labels.shape[0]):
         _, _, n = visit(
-            tree, router, scorer, path, means, counts, candidates, table, batch, r, options, scratch, lists, score
+            tree, router, scorer, path, means, counts, candidates, table, batch, r, options, scratch, fan, lists, score
         )  # fmt: skip
         sizes[r] = n
         for c in range(n):
@@ -121,10 +122,10 @@ def candidates_batch(
 
 
 @njit
-def paths_batch(tree, router, counts, batch, options, scratch, nodes):
+def paths_batch(tree, router, counts, candidates, table, batch, options, scratch, fan, nodes):
     """The nodes on the paths of all rows, root to stop, path after path; -1 is nobody. Mutates: nodes."""
     for r in range(nodes.shape[0]):
-        n_paths, _ = follow_paths(tree, router, counts, None, None, batch, r, NOBODY, options, scratch)
+        n_paths, _ = follow_paths(tree, router, counts, candidates, table, batch, r, NOBODY, options, scratch, fan)
         at = np.int64(0)
         for p in range(n_paths):
             node = scratch.node[p]

@@ -12,18 +12,23 @@ import numpy as np
 from . import banks
 from .jit import inlined_leaf, leaf, njit
 from .recall_answers import count_leaves, fill_up
-from .recall_tree import NOBODY, follow_paths
+from .recall_paths import NOBODY, follow_paths, score_children
+from .sets import add_label
+from .topk import offer
+from .trees import LEFT, RIGHT, ROOT, has_children
 
 
 class Visits(NamedTuple):
     """Where the rows of a batch stopped, row after row, and the scores of the candidates there."""
 
-    first: np.ndarray  # (row + 1,) i8: where a row's visits begin
+    turn: np.ndarray  # (row,) i4: in which order the rows are routed
+    first: np.ndarray  # (row,) i8: where a row's visits begin
+    last: np.ndarray  # (row,) i8: and end
     node: np.ndarray  # (visit,) i4
     row: np.ndarray  # (visit,) i4
     order: np.ndarray  # (visit,) i4: by node
     begin: np.ndarray  # (node + 1,) i4: where a node's visits begin in `order`
-    score: np.ndarray  # (visit, slot) f4
+    score: np.ndarray  # (visit, slot) f8
 
 
 class Best(NamedTuple):
@@ -32,46 +37,86 @@ class Best(NamedTuple):
     score: np.ndarray  # (row,) f4
     label: np.ndarray  # (row,) i4
     visit: np.ndarray  # (row,) i4: where it was met; -1: nowhere yet
-    some: np.ndarray  # (slot,) f4: room for the scores of one row at one node
+    some: np.ndarray  # (slot,) f8: room for the scores of one row at one node
 
 
 LEAST = np.float32(-np.inf)
+GATHER_DEPTH = 9
 
 
 @inlined_leaf
-def route_rows(tree, router, counts, batch, options, scratch, visits, work):
-    """Follow the paths of all rows [RT Alg. 1 l.3-10]. Mutates: visits, work, scratch."""
-    at = np.int64(0)
-    for r in range(work.shape[0]):
-        n_paths, n_routers = follow_paths(tree, router, counts, None, None, batch, r, NOBODY, options, scratch)
-        visits.first[r] = at
-        for p in range(n_paths):
-            visits.node[at], visits.row[at] = scratch.node[p], r
-            at += 1
-        asked = n_routers if options.arity == 2 else n_routers // options.arity
-        work[r, 0], work[r, 1] = tree.depth[scratch.node[0]], asked + count_leaves(tree, n_paths, scratch)
-        work[r, 2] = n_routers
-    visits.first[work.shape[0]] = at
-    return at
+def sort_by_node(nodes, n, n_nodes, begin, order):
+    """Sort 0..n-1 by their nodes, those of a node in order; `begin` says where a node's begin. Mutates: begin, order.
 
-
-@inlined_leaf
-def order_by_node(n_nodes, n_visits, visits):
-    """Sort the visits by node, those of a node in order. Mutates: visits. Cost: O(nodes + visits)."""
-    begin, order = visits.begin, visits.order
+    Cost: O(nodes + n).
+    """
     for node in range(n_nodes + 1):
         begin[node] = 0
-    for v in range(n_visits):
-        begin[visits.node[v] + 1] += 1
+    for v in range(n):
+        begin[nodes[v] + 1] += 1
     for node in range(n_nodes):
         begin[node + 1] += begin[node]
-    for v in range(n_visits):
-        node = visits.node[v]
+    for v in range(n):
+        node = nodes[v]
         order[begin[node]] = v
         begin[node] += 1
     for node in range(n_nodes, 0, -1):  # each begin has moved to its end, the next one's begin
         begin[node] = begin[node - 1]
     begin[0] = 0
+
+
+@inlined_leaf
+def gather_rows(tree, router, batch, n_rows, options, fan, visits):
+    """Order the rows by the node that each reaches some levels down, so that like rows are routed one after another.
+
+    In a large tree the routers below are then read once for all of them, not from memory for each.
+    Mutates: visits, fan.
+    """
+    top = GATHER_DEPTH if fan is None else GATHER_DEPTH // 3
+    for r in range(n_rows):
+        node = ROOT
+        while has_children(tree, node) and tree.depth[node] < top:
+            if fan is not None:
+                side = score_children(tree, router, node, batch, r, options, fan)
+            else:
+                side = np.int64(LEFT) if banks.score(router, node, batch, r) > 0.0 else np.int64(RIGHT)
+            child = np.int64(tree.children[node, side])
+            if child < 0:
+                break
+            node = child
+        visits.node[r] = node
+    sort_by_node(visits.node, n_rows, tree.n_nodes[0], visits.begin, visits.turn)
+
+
+@inlined_leaf
+def route_rows(tree, router, counts, candidates, table, batch, options, scratch, fan, gather, visits, work):
+    """Follow the paths of all rows [RT Alg. 1 l.3-10] and sort the visits by node.
+
+    Mutates: visits, work, scratch, fan.
+    """
+    n_rows = work.shape[0]
+    if gather:
+        gather_rows(tree, router, batch, n_rows, options, fan, visits)
+    else:
+        for t in range(n_rows):
+            visits.turn[t] = t
+    at = np.int64(0)
+    for t in range(n_rows):
+        r = np.int64(visits.turn[t])
+        n_paths, n_routers = follow_paths(
+            tree, router, counts, candidates, table, batch, r, NOBODY, options, scratch, fan
+        )  # fmt: skip
+        visits.first[r] = at
+        n_scored = np.int64(0)
+        for p in range(n_paths):
+            visits.node[at], visits.row[at] = scratch.node[p], r
+            n_scored += candidates.size[scratch.node[p]]
+            at += 1
+        visits.last[r] = at
+        asked = n_routers if fan is None else n_routers // options.arity
+        work[r, 0], work[r, 1] = tree.depth[scratch.node[0]], asked + count_leaves(tree, n_paths, scratch)
+        work[r, 2], work[r, 3] = n_routers, n_scored
+    sort_by_node(visits.node, at, tree.n_nodes[0], visits.begin, visits.order)
 
 
 @leaf
@@ -141,32 +186,29 @@ def best_of_node(scorer, candidates, node, batch, visits, best):
         for c in range(1, n):
             if best.some[c] > best.some[top]:
                 top = np.int64(c)
-        keep_better(visits, best, v, best.some[top], np.int64(labels[top]))
+        keep_better(visits, best, v, np.float32(best.some[top]), np.int64(labels[top]))
         at += 1
 
 
 @njit
 def best_by_node(
-    tree, router, scorer, counts, candidates, batch, n_classes, options, scratch, visits, best, labels, scores, work
+    tree, router, scorer, counts, candidates, table,
+    batch, n_classes, options, scratch, fan, gather, visits, best, labels, scores, work,
 ):  # fmt: skip
     """The best label of many rows: `predict_by_node` for one answer, which needs no room for scores.
 
-    Mutates: visits, best, labels, scores, work. Cost: O((beam x depth + candidates) x features) a row.
+    `gather`: route like rows together. Mutates: visits, best, labels, scores, work.
+    Cost: O((beam x depth + candidates) x features) a row.
     """
-    n_visits = route_rows(tree, router, counts, batch, options, scratch, visits, work)
-    order_by_node(tree.n_nodes[0], n_visits, visits)
+    route_rows(tree, router, counts, candidates, table, batch, options, scratch, fan, gather, visits, work)
     for r in range(labels.shape[0]):
         best.score[r], best.visit[r] = LEAST, -1
     for node in range(tree.n_nodes[0]):
         best_of_node(scorer, candidates, node, batch, visits, best)
     for r in range(labels.shape[0]):
-        n_scored = np.int64(0)
-        for v in range(visits.first[r], visits.first[r + 1]):
-            n_scored += candidates.size[visits.node[v]]
-        work[r, 3] = n_scored
         size = np.int64(0)
         if best.visit[r] >= 0:
-            labels[r, 0], scores[r, 0], size = best.label[r], best.score[r], 1
+            labels[r, 0], scores[r, 0], size = best.label[r], best.score[r], np.int64(1)
         if size < 1:
             home = np.int64(visits.node[visits.first[r]])
             scratch.stamp[0] += 1
@@ -199,49 +241,27 @@ def score_node(scorer, candidates, node, batch, visits):
         at += 1
 
 
-@inlined_leaf
-def offer_once(labels, scores, size, label, score):
-    """As `topk.offer`, for labels that may come again. Mutates: labels, scores. Cost: O(k)."""
-    k = labels.shape[0]
-    if size == k and not score > scores[k - 1]:
-        return size
-    for s in range(size):
-        if labels[s] == label:
-            return size
-    at = k - 1
-    if size < k:
-        at = size
-        size += 1
-    while at > 0 and scores[at - 1] < score:
-        labels[at], scores[at] = labels[at - 1], scores[at - 1]
-        at -= 1
-    labels[at], scores[at] = label, score
-    return size
-
-
 @njit
 def predict_by_node(
-    tree, router, scorer, counts, candidates, batch, n_classes, options, scratch, visits, labels, scores, work
+    tree, router, scorer, counts, candidates, table,
+    batch, n_classes, options, scratch, fan, gather, visits, labels, scores, work,
 ):  # fmt: skip
     """As `recall_answers.predict_batch`, for dense rows over plain weights: no path features, no start, no hashing.
 
     Mutates: visits, labels, scores, work. Cost: O((beam x depth + candidates) x features) a row.
     """
-    n_visits = route_rows(tree, router, counts, batch, options, scratch, visits, work)
-    order_by_node(tree.n_nodes[0], n_visits, visits)
+    route_rows(tree, router, counts, candidates, table, batch, options, scratch, fan, gather, visits, work)
     for node in range(tree.n_nodes[0]):
         score_node(scorer, candidates, node, batch, visits)
     for r in range(labels.shape[0]):
-        size, n_scored = np.int64(0), np.int64(0)
-        for v in range(visits.first[r], visits.first[r + 1]):
+        scratch.stamp[0] += 1
+        stamp, size = scratch.stamp[0], np.int64(0)
+        for v in range(visits.first[r], visits.last[r]):
             node = visits.node[v]
             for c in range(candidates.size[node]):
-                size = offer_once(labels[r], scores[r], size, candidates.label[node, c], visits.score[v, c])
-            n_scored += candidates.size[node]
-        work[r, 3] = n_scored
+                label = np.int64(candidates.label[node, c])
+                if add_label(scratch.known, label, stamp):
+                    size = offer(labels[r], scores[r], size, label, visits.score[v, c])
         if size < labels.shape[1]:
-            scratch.stamp[0] += 1
             home = np.int64(visits.node[visits.first[r]])
-            fill_up(
-                tree, candidates, home, n_classes, scratch.stamp[0], size, labels[r], scores[r], scratch.known
-            )  # fmt: skip
+            fill_up(tree, candidates, home, n_classes, stamp, size, labels[r], scores[r], scratch.known)

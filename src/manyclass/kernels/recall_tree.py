@@ -1,6 +1,6 @@
 """Recall Tree: Logarithmic Time One-Against-Some (2017), tagged [RT ...]: the tree, which finds the candidates.
 
-Alg. 1 Predict -> follow_paths (and recall_answers); Alg. 2 Train -> recall_row, update_tree (and one_against_some);
+Alg. 1 Predict -> recall_paths, recall_answers; Alg. 2 Train -> recall_row, update_tree (and one_against_some);
 Alg. 3 update_router -> update_router, update_routers; Eq. (1) -> recall_bound; §5 multiway splits -> the functions for
 `arity` above 2. The tree never looks at the predictors that choose among its candidates, so it may learn some rows
 ahead of them.
@@ -13,52 +13,16 @@ import numpy as np
 
 from . import banks
 from .jit import inlined_leaf, leaf, njit
-from .labels import count_at, first_look, join_candidates, key_of, mass_of, n_log_n_rise, place, take_candidates
+from .labels import count_at, join_candidates, mass_of, n_log_n_rise, place, take_candidates
 from .losses import log_sum, sigmoid
-from .prefetch import prefetch_row
+from .recall_paths import follow_paths, score_children, stops
 from .rng import uniform
-from .sets import LabelSet
 from .trees import DEEPEST, LEFT, RIGHT, ROOT, add_child, add_children, has_children
 from .updates import observe_scale, pace
 
-# DIFFERS [RT Alg. 1]: several paths. Those below this share of the best path's chance (8 %) are not worth following.
-MARGIN = 2.5
-SHARE = math.exp(-MARGIN)
 # DIFFERS [RT Alg. 3, 4]: a gradient below this moves nothing that could be measured, and most of a converged model's
 # are.
 NEGLIGIBLE = 1e-3
-NOBODY = np.int64(-1)  # the label of a row that is only answered
-
-
-class Options(NamedTuple):
-    """What a Recall Tree was asked to do, as numbers."""
-
-    bernstein: float  # lambda of [RT Eq. 1]; negative: always go on to a leaf
-    n_candidates: int  # F; negative: 4 ceil(log2 labels seen)
-    max_depth: int  # D; negative: see depth_limit
-    arity: int  # children of a node
-    path_features: int
-    start: float  # weight of the cosine to the class mean; 0: none
-    beam: int
-    randomized: bool
-    loss: int
-    update: int
-    rate: float
-    router_update: int
-    router_rate: float
-    seed: int
-
-
-class Scratch(NamedTuple):
-    """Room for one example: the paths it follows, and the labels met so far."""
-
-    node: np.ndarray  # (path) where each path stands
-    chance: np.ndarray  # (path) probability of the path
-    moving: np.ndarray  # (path)
-    route: np.ndarray  # (child) scores of a node's children
-    rise: np.ndarray  # (child)
-    known: LabelSet
-    stamp: np.ndarray  # (1,) of the example at hand
 
 
 class Lists(NamedTuple):
@@ -109,12 +73,6 @@ def recall_bound(covered, total, bernstein):
 
 
 @leaf
-def stops(counts, node, child, options):
-    """Whether the descent ends at node rather than going on to child [RT Alg. 1 l.5]."""
-    return options.bernstein >= 0.0 and counts.bound[node] > counts.bound[child]
-
-
-@leaf
 def entropy_rise(counts, node, mass, weight):
     """By how much (mass x entropy) of a node rises if a label that has `mass` there joins it. Cost: O(1).
 
@@ -149,48 +107,36 @@ def update_router(tree, router, counts, table, node, batch, i, label, weight, st
 
 
 @inlined_leaf
-def score_children(tree, router, node, batch, i, options, scratch):
-    """Scores of all children of a node with more than two; return the best. Mutates: scratch. Cost: O(arity)."""
-    first = np.int64(tree.children[node, 0])
-    best = np.int64(0)
-    for c in range(options.arity):
-        scratch.route[c] = banks.score(router, first + c, batch, i)
-        if scratch.route[c] > scratch.route[best]:
-            best = np.int64(c)
-    return best
-
-
-@inlined_leaf
 def update_routers(
-    tree, router, counts, table, node, batch, i, label, weight, step, scale, draw, options, scratch
+    tree, router, counts, table, node, batch, i, label, weight, step, scale, draw, options, fan
 ):  # fmt: skip
     """Teach the children's routers where label raises the entropy least [RT §5]; return the child chosen.
 
-    Mutates: router, scratch. Cost: O(arity x non-zeros).
+    Mutates: router, fan. Cost: O(arity x non-zeros).
     """
-    best = score_children(tree, router, node, batch, i, options, scratch)
+    best = score_children(tree, router, node, batch, i, options, fan)
     first, arity = np.int64(tree.children[node, 0]), options.arity
     target, mean = np.int64(0), 0.0
     for c in range(arity):
-        scratch.rise[c] = entropy_rise(counts, first + c, mass_of(table, first + c, label), weight)
-        mean += scratch.rise[c] / arity
-        lower = scratch.rise[target] - scratch.rise[c]
+        fan.rise[c] = entropy_rise(counts, first + c, mass_of(table, first + c, label), weight)
+        mean += fan.rise[c] / arity
+        lower = fan.rise[target] - fan.rise[c]
         # Of empty children all are as good: the one that is nearest already.
-        if lower > 1e-6 * weight or (lower >= -1e-6 * weight and scratch.route[c] > scratch.route[target]):
+        if lower > 1e-6 * weight or (lower >= -1e-6 * weight and fan.route[c] > fan.route[target]):
             target = np.int64(c)
-    advantage = (mean - scratch.rise[target]) * arity / (arity - 1.0)  # over the mean of the others
+    advantage = (mean - fan.rise[target]) * arity / (arity - 1.0)  # over the mean of the others
     if advantage > 1e-6 * weight:
-        total = log_sum(scratch.route, arity)
+        total = log_sum(fan.route, arity)
         for c in range(arity):
-            slope = math.exp(scratch.route[c] - total) - (1.0 if c == target else 0.0)
+            slope = math.exp(fan.route[c] - total) - (1.0 if c == target else 0.0)
             if abs(slope) >= NEGLIGIBLE:
                 banks.learn(router, first + c, batch, i, advantage * slope, step, scale)
         if best != target or options.randomized:
-            best = score_children(tree, router, node, batch, i, options, scratch)
+            best = score_children(tree, router, node, batch, i, options, fan)
     if options.randomized:
-        total, below, best = log_sum(scratch.route, arity), 0.0, np.int64(0)
+        total, below, best = log_sum(fan.route, arity), 0.0, np.int64(0)
         while best < arity - 1:
-            below += math.exp(scratch.route[best] - total)
+            below += math.exp(fan.route[best] - total)
             if draw < below:
                 break
             best += 1
@@ -216,7 +162,7 @@ def refresh_bounds(counts, candidates, options):
 
 @inlined_leaf
 def update_tree(
-    tree, router, counts, candidates, table, seen, batch, i, label, weight, step, scale, options, scratch
+    tree, router, counts, candidates, table, seen, batch, i, label, weight, step, scale, options, fan
 ):  # fmt: skip
     """Let (row i, label) descend, teaching routers and counting on the way; return where it stops [RT Alg. 2].
 
@@ -236,11 +182,11 @@ def update_tree(
         draw = 0.0
         if options.randomized:
             draw = uniform(options.seed, np.int64(seen.n_rows[0]) * DEEPEST + tree.depth[node])
-        if options.arity > 2:
+        if fan is not None:
             if not has_children(tree, node):
                 add_children(tree, node, options.arity)
             child = update_routers(
-                tree, router, counts, table, node, batch, i, label, weight, step, scale, draw, options, scratch
+                tree, router, counts, table, node, batch, i, label, weight, step, scale, draw, options, fan
             )  # fmt: skip
             continue
         route = update_router(tree, router, counts, table, node, batch, i, label, weight, step, scale, options)
@@ -251,94 +197,6 @@ def update_tree(
         if child < 0:  # DIFFERS [RT §2.2]: nodes come into being when first visited
             child = add_child(tree, node, side)
     return node
-
-
-@inlined_leaf
-def ask_ahead(tree, router, candidates, table, node, label):
-    """Ask for what update_tree will need of a node and its children, while the paths are still followed."""
-    prefetch_row(candidates.label, node)
-    prefetch_row(candidates.mass, node)
-    prefetch_row(router.grad_sq, node if router.mask[0] == 0 and router.grad_sq.shape[0] > 1 else ROOT)
-    for side in range(2):
-        at = first_look(table, key_of(np.int64(tree.children[node, side]), label))
-        prefetch_row(table.key, at)
-        prefetch_row(table.mass, at)
-
-
-@inlined_leaf
-def follow_paths(tree, router, counts, candidates, table, batch, i, label, options, scratch):
-    """Descend with the best `beam` paths [RT Alg. 1 l.3-10]; return (paths, routers scored).
-
-    In training, `label` says what will be counted on the way; otherwise it is -1, and `candidates` and `table` may be
-    None. Mutates: scratch. Cost: O(beam x depth x non-zeros).
-    """
-    where, chance, moving = scratch.node, scratch.chance, scratch.moving
-    where[0], chance[0], moving[0] = ROOT, 1.0, True
-    n_paths, n_scored, any_moved = np.int64(1), np.int64(0), True
-    while any_moved:
-        any_moved = False
-        for p in range(n_paths):
-            if not moving[p]:
-                continue
-            node = where[p]
-            moving[p] = has_children(tree, node)
-            if not moving[p]:
-                continue
-            if options.arity > 2:
-                best = score_children(tree, router, node, batch, i, options, scratch)
-                n_scored += options.arity
-                child = np.int64(tree.children[node, best])
-                moving[p] = not stops(counts, node, child, options)
-                if moving[p] and options.beam > 1:
-                    top, total = scratch.route[best], 0.0
-                    for c in range(options.arity):
-                        total += math.exp(scratch.route[c] - top)
-                    chance[p] /= total
-                    for c in range(options.arity):
-                        if c != best and top - scratch.route[c] < MARGIN:
-                            where[n_paths], moving[n_paths] = tree.children[node, c], True
-                            chance[n_paths] = chance[p] * math.exp(scratch.route[c] - top)
-                            n_paths += 1
-            else:
-                banks.ask_for(router, max(ROOT, np.int64(tree.children[node, LEFT])))
-                banks.ask_for(router, max(ROOT, np.int64(tree.children[node, RIGHT])))
-                if table is not None and label >= 0:
-                    ask_ahead(tree, router, candidates, table, node, label)
-                route = banks.score(router, node, batch, i)
-                n_scored += 1
-                side = LEFT if route > 0.0 else RIGHT  # [RT Alg. 1 l.4]
-                child, other = np.int64(tree.children[node, side]), np.int64(tree.children[node, 1 - side])
-                moving[p] = child >= 0 and not stops(counts, node, child, options)  # [RT Alg. 1 l.5]
-                if moving[p] and options.beam > 1:
-                    odds = math.exp(-abs(route))
-                    chance[p] /= 1.0 + odds
-                    if other >= 0 and odds > SHARE:  # below, keep_best would drop it
-                        where[n_paths], moving[n_paths] = other, True
-                        chance[n_paths] = chance[p] * odds
-                        n_paths += 1
-            if moving[p]:
-                where[p] = child
-                any_moved = True
-        if n_paths > 1:
-            n_paths = keep_best(scratch, n_paths, options)
-    return n_paths, n_scored
-
-
-@inlined_leaf
-def keep_best(scratch, n_paths, options):
-    """Sort the paths by chance and keep the best `beam` of them that have a SHARE of the best's. Cost: O(beam^2)."""
-    where, chance, moving = scratch.node, scratch.chance, scratch.moving
-    for p in range(1, n_paths):
-        a, b, c = where[p], chance[p], moving[p]
-        q = p
-        while q > 0 and chance[q - 1] < b:
-            where[q], chance[q], moving[q] = where[q - 1], chance[q - 1], moving[q - 1]
-            q -= 1
-        where[q], chance[q], moving[q] = a, b, c
-    kept = np.int64(1)
-    while kept < min(n_paths, options.beam) and chance[kept] > chance[0] * SHARE:
-        kept += 1
-    return kept
 
 
 @inlined_leaf
@@ -353,14 +211,14 @@ def gather_candidates(candidates, n_paths, begin, scratch, lists):
 
 @inlined_leaf
 def recall_row(
-    tree, router, counts, candidates, table, scale, seen, batch, i, label, weight, options, scratch, lists, r
+    tree, router, counts, candidates, table, scale, seen, batch, i, label, weight, options, scratch, fan, lists, r
 ):  # fmt: skip
     """The tree's half of learning row i [RT Alg. 2]: write its candidates as row r of the lists.
 
     Mutates: all groups but the batch. Cost: O(beam x depth x (non-zeros + candidates)).
     """
     # Those of the answer first: progressive validation [RT §4.3] that no update can have leaked into.
-    n_paths, _ = follow_paths(tree, router, counts, candidates, table, batch, i, label, options, scratch)
+    n_paths, _ = follow_paths(tree, router, counts, candidates, table, batch, i, label, options, scratch, fan)
     begin = lists.first[r]
     end = gather_candidates(candidates, n_paths, begin, scratch, lists)
     lists.answered[r] = end - begin
@@ -370,7 +228,7 @@ def recall_row(
     sq_norm = observe_scale(scale, batch, i)
     step = pace(options.router_update, options.router_rate, scale, sq_norm)
     node = update_tree(
-        tree, router, counts, candidates, table, seen, batch, i, label, weight, step, scale, options, scratch
+        tree, router, counts, candidates, table, seen, batch, i, label, weight, step, scale, options, fan
     )  # fmt: skip
     # DIFFERS [RT Alg. 2]: the candidates met when answering learn too, not only those of the training path:
     # they are what this row meets when it comes back without its label.
@@ -391,7 +249,7 @@ def has_room(tree, candidates, table, seen, options):
 @njit
 def recall_batch(
     tree, router, counts, candidates, table, scale, seen,
-    batch, labels, weights, begin, n_classes, options, scratch, lists,
+    batch, labels, weights, begin, n_classes, options, scratch, fan, lists,
 ):  # fmt: skip
     """The tree's half of learning the rows from `begin` on; return where it ended: for want of room, or of lists.
 
@@ -410,7 +268,8 @@ def recall_batch(
         if full or label >= n_classes or not has_room(tree, candidates, table, seen, options):
             break
         recall_row(
-            tree, router, counts, candidates, table, scale, seen, batch, i, label, weight, options, scratch, lists, r
+            tree, router, counts, candidates, table, scale, seen, batch, i, label, weight, options, scratch, fan,
+            lists, r,
         )  # fmt: skip
         r += 1
     return begin + r

@@ -23,6 +23,7 @@ from .recall_tree_state import (
     Config,
     groups_of,
     init,
+    make_fan,
     make_lists,
     make_scratch,
     n_nodes,
@@ -32,16 +33,18 @@ from .recall_tree_state import (
 )
 from .spec import Answers, ModelSpec, Scored, register, rows_of
 
-_FEW_ANSWERS, _MANY_ROWS = 32, 32
+MANY_ROWS = 32  # worth answering together
+MANY_NODES = 1 << 13  # routers that do not fit near the processor
 
 
 def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Answers:
     """The k best labels of all rows."""
     n = rows_of(batch)
     answers = Answers(np.empty((n, k), np.int32), np.empty((n, k)), np.empty((n, 4), np.int64))
-    if _goes_by_node(config, state, batch, k):
-        groups = [state[name] for name in ("tree", "router", "scorer", "counts", "candidates")]
-        rooms = make_scratch(config, state, k), _make_visits(config, state, n, k)
+    if _goes_by_node(config, state, batch):
+        groups = [state[name] for name in ("tree", "router", "scorer", "counts", "candidates", "table")]
+        gather, visits = n_nodes(state) > MANY_NODES, _make_visits(config, state, n, k)
+        rooms = make_scratch(config, state, k), make_fan(config), gather, visits
         if k == 1:
             best = _make_best(state, n)
             block_kernels.best_by_node(*groups, batch, n_classes, options_of(config), *rooms, best, *answers)
@@ -49,7 +52,7 @@ def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) 
             block_kernels.predict_by_node(*groups, batch, n_classes, options_of(config), *rooms, *answers)
         return answers
     groups, most = groups_of(config, state, ANSWER_GROUPS), width(config, state)
-    alone = make_scratch(config, state, k), make_lists(1, most), np.empty(most)
+    alone = make_scratch(config, state, k), make_fan(config), make_lists(1, most), np.empty(most)
     answer_kernels.predict_batch(*groups, batch, n_classes, options_of(config), *alone, *answers)
     return answers
 
@@ -58,7 +61,7 @@ def answerer(config: Config, state: State, k: int, n_classes: int) -> Callable[[
     """A function that answers one row at a time, without overhead; the next call fills the same arrays anew."""
     answers = Answers(np.empty((1, k), np.int32), np.empty((1, k)), np.empty((1, 4), np.int64))
     groups, most = groups_of(config, state, ANSWER_GROUPS), width(config, state)
-    alone = make_scratch(config, state, k), make_lists(1, most), np.empty(most)
+    alone = make_scratch(config, state, k), make_fan(config), make_lists(1, most), np.empty(most)
     held = hold((*groups, n_classes, options_of(config), *alone, *answers))
 
     def answer(batch: Batch) -> Answers:
@@ -68,22 +71,24 @@ def answerer(config: Config, state: State, k: int, n_classes: int) -> Callable[[
     return answer
 
 
-def _goes_by_node(config: Config, state: State, batch: Batch, k: int) -> bool:
+def _goes_by_node(config: Config, state: State, batch: Batch) -> bool:
     """Whether rows that meet at a node are worth scoring together: many dense ones, over plain weights."""
     plain = config.path_features == "off" and config.start == 0 and state["scorer"].mask[0] == 0
-    return plain and isinstance(batch, Dense) and k <= _FEW_ANSWERS and rows_of(batch) >= _MANY_ROWS
+    return plain and isinstance(batch, Dense) and rows_of(batch) >= MANY_ROWS
 
 
 def _make_visits(config: Config, state: State, n_rows: int, k: int) -> block_kernels.Visits:
     """Room for the visits of some rows; one answer needs none for scores."""
     n = n_rows * config.beam
     return block_kernels.Visits(
-        first=np.empty(n_rows + 1, np.int64),
+        turn=np.empty(n_rows, np.int32),
+        first=np.empty(n_rows, np.int64),
+        last=np.empty(n_rows, np.int64),
         node=np.empty(n, np.int32),
         row=np.empty(n, np.int32),
         order=np.empty(n, np.int32),
         begin=np.empty(n_nodes(state) + 1, np.int32),
-        score=np.empty((n if k > 1 else 1, state["candidates"].label.shape[1]), np.float32),
+        score=np.empty((n if k > 1 else 1, state["candidates"].label.shape[1])),
     )
 
 
@@ -93,7 +98,7 @@ def _make_best(state: State, n_rows: int) -> block_kernels.Best:
         score=np.empty(n_rows, np.float32),
         label=np.empty(n_rows, np.int32),
         visit=np.empty(n_rows, np.int32),
-        some=np.empty(state["candidates"].label.shape[1], np.float32),
+        some=np.empty(state["candidates"].label.shape[1]),
     )
 
 
@@ -104,7 +109,7 @@ def score(config: Config, state: State, batch: Batch) -> Scored:
     labels, scores = np.empty((n, most), np.int32), np.empty((n, most))
     sizes = np.empty(n, np.int64)
     groups = groups_of(config, state, ANSWER_GROUPS)
-    rooms = make_scratch(config, state), make_lists(1, most), np.empty(most)
+    rooms = make_scratch(config, state), make_fan(config), make_lists(1, most), np.empty(most)
     answer_kernels.candidates_batch(*groups, batch, options, *rooms, labels, scores, sizes)
     probabilities_batch(scores, sizes, options.loss)
     used = np.arange(most) < sizes[:, None]
@@ -116,8 +121,9 @@ def paths(config: Config, state: State, batch: Batch) -> list[np.ndarray]:
     options, tree = options_of(config), state["tree"]
     longest = int(tree.depth[: n_nodes(state)].max()) + 1
     nodes = np.full((rows_of(batch), longest * options.beam), -1, np.int32)
-    groups = [state[name] for name in ("tree", "router", "counts")]
-    answer_kernels.paths_batch(*groups, batch, options, make_scratch(config, state), nodes)
+    groups = [state[name] for name in ("tree", "router", "counts", "candidates", "table")]
+    rooms = make_scratch(config, state), make_fan(config)
+    answer_kernels.paths_batch(*groups, batch, options, *rooms, nodes)
     return [np.unique(row[row >= 0]) for row in nodes]
 
 

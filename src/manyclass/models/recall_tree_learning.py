@@ -15,6 +15,7 @@ from ..kernels import labels as label_kernels
 from ..kernels import one_against_some as scorer_kernel
 from ..kernels import recall_tree as kernel
 from ..kernels.inputs import Batch
+from ..kernels.recall_paths import Options
 from .banks import grow_bank
 from .groups import State
 from .means import grow_means
@@ -22,6 +23,7 @@ from .recall_tree_state import (
     DEEPEST,
     Config,
     groups_of,
+    make_fan,
     make_lists,
     make_scratch,
     options_of,
@@ -44,12 +46,12 @@ def learn(config: Config, state: State, batch: Batch, labels, weights, epoch: in
         _learn_by_row(config, state, batch, labels, weights, options)
 
 
-def _learn_by_row(config: Config, state: State, batch: Batch, labels, weights, options: kernel.Options) -> None:
+def _learn_by_row(config: Config, state: State, batch: Batch, labels, weights, options: Options) -> None:
     names = ("tree", "router", "scorer", "path", "means", "counts", "candidates", "table", "scale")
     begin = 0
     while True:
         most = width(config, state)
-        rooms = (make_scratch(config, state), make_lists(1, most), np.empty(most), np.empty(most))
+        rooms = (make_scratch(config, state), make_fan(config), make_lists(1, most), np.empty(most), np.empty(most))
         # The tree watches the sizes of the features for itself: both halves count each row once.
         groups = (*groups_of(config, state, names), copy(state["scale"]), state["seen"])
         begin = scorer_kernel.learn_batch(*groups, batch, labels, weights, begin, options, *rooms)
@@ -59,11 +61,11 @@ def _learn_by_row(config: Config, state: State, batch: Batch, labels, weights, o
 
 
 def _learn_in_halves(
-    config: Config, state: State, batch: Batch, labels, weights, options: kernel.Options, n_jobs: int
+    config: Config, state: State, batch: Batch, labels, weights, options: Options, n_jobs: int
 ) -> None:
     n_rows = min(_AHEAD, len(labels))
     tree_scale = copy(state["scale"])
-    begin, turn = 0, 0
+    begin, turn, fan = 0, 0, make_fan(config)
     with _one_behind(n_jobs) as follow:
         while begin < len(labels):
             most = width(config, state)
@@ -75,7 +77,7 @@ def _learn_in_halves(
             while begin < len(labels):
                 end = kernel.recall_batch(
                     *(state[name] for name in _TREE), tree_scale, state["seen"],
-                    batch, labels, weights, begin, len(state["scorer"].bias), options, scratch, lists[turn],
+                    batch, labels, weights, begin, len(state["scorer"].bias), options, scratch, fan, lists[turn],
                 )  # fmt: skip
                 if end == begin:
                     break
@@ -110,7 +112,7 @@ def _one_behind(n_jobs: int) -> Iterator[Callable]:
         yield follow
 
 
-def _make_room(config: Config, state: State, label: int, options: kernel.Options) -> None:
+def _make_room(config: Config, state: State, label: int, options: Options) -> None:
     """Enlarge what the next example would not fit into. Each size only depends on the examples before it."""
     n_features, bits = len(state["scale"].inverse), config.table_bits
     new = dict(state)

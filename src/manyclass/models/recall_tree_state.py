@@ -7,6 +7,7 @@ import numpy as np
 from ..kernels import path_features as feature_kernels
 from ..kernels import recall_tree as kernel
 from ..kernels.losses import LOSSES
+from ..kernels.recall_paths import Fan, Options, Scratch
 from ..kernels.sets import LabelSet
 from .banks import make_bank
 from .groups import Candidates, Counts, LabelTable, Scale, Seen, State, Tree
@@ -51,10 +52,10 @@ class Config:
     arity: int = 2
 
 
-def options_of(config: Config, epoch: int = 0) -> kernel.Options:
+def options_of(config: Config, epoch: int = 0) -> Options:
     """The config as the kernels want it, at the pace of an epoch."""
     learner, router_learner = slowed(config.learner, epoch), slowed(config.router_learner, epoch)
-    return kernel.Options(
+    return Options(
         bernstein=-1.0 if config.bernstein is None else float(config.bernstein),
         n_candidates=-1 if config.n_candidates is None else int(config.n_candidates),
         max_depth=-1 if config.max_depth is None else int(config.max_depth),
@@ -112,19 +113,22 @@ def width(config: Config, state: State) -> int:
     return (config.beam + 1) * state["candidates"].label.shape[1]
 
 
-def make_scratch(config: Config, state: State, n_filled: int = 0) -> kernel.Scratch:
+def make_scratch(config: Config, state: State, n_filled: int = 0) -> Scratch:
     """Room for one example, and for n_filled labels more that fill up its answer."""
     n_paths = config.beam * max(2, config.arity)
     n_set = 1 << (2 * (width(config, state) + n_filled)).bit_length()
-    return kernel.Scratch(
+    return Scratch(
         np.empty(n_paths, np.int64),
         np.empty(n_paths),
         np.empty(n_paths, np.bool_),
-        np.empty(config.arity),
-        np.empty(config.arity),
         LabelSet(np.empty(n_set, np.int32), np.full(n_set, -1, np.int64)),
         np.zeros(1, np.int64),
     )
+
+
+def make_fan(config: Config) -> Fan | None:
+    """Room for the children of a node, where there are more than two."""
+    return None if config.arity == 2 else Fan(np.empty(config.arity), np.empty(config.arity))
 
 
 def make_lists(n_rows: int, n_labels: int) -> kernel.Lists:

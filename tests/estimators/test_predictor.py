@@ -1,0 +1,66 @@
+"""Single rows without a check: the same answers as those that are checked."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits
+
+from manyclass import LabelTreeClassifier, LomTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier
+
+KINDS = [
+    RecallTreeClassifier(n_epochs=2, random_state=0),
+    RecallTreeClassifier(n_epochs=2, random_state=0, beam=1, path_features="bias"),
+    RecallTreeClassifier(n_epochs=2, random_state=0, arity=3, start=2.0),
+    LabelTreeClassifier(n_epochs=2, random_state=0),
+    OneAgainstAllClassifier(n_epochs=2, random_state=0),
+    LomTreeClassifier(n_epochs=2, random_state=0),
+]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X.astype(np.float32)[:600], y[:600]
+
+
+@pytest.mark.parametrize("model", KINDS, ids=str)
+@pytest.mark.parametrize("wide", [False, True])
+def test_it_answers_as_the_model(model, wide, digits):
+    X, y = digits
+    X = sp.csr_matrix(sp.hstack([sp.csr_matrix(X)] * 5), dtype=np.float32) if wide else X
+    model.fit(X, y)
+    answer = model.predictor(k=3)
+    for i in range(20):
+        labels, scores = answer(X[i] if not wide else X[[i]])
+        expected, expected_scores = model.predict_topk(X[[i]], 3)
+        np.testing.assert_array_equal(labels, expected[0])
+        np.testing.assert_array_equal(scores, expected_scores[0])
+
+
+def test_it_follows_a_model_that_learns_and_grows(digits):
+    X, y = digits
+    model = RecallTreeClassifier(random_state=0).partial_fit(X[:50], y[:50])
+    answer = model.predictor()
+    for first in range(50, 600, 50):
+        model.partial_fit(X[first : first + 50], y[first : first + 50] + 10 * first)  # ever new classes
+        for i in range(first, first + 50, 7):
+            assert answer(X[i])[0] == model.predict(X[i : i + 1])
+
+
+def test_labels_may_be_text(digits):
+    X, y = digits
+    names = np.array([f"digit {label}" for label in y])
+    model = RecallTreeClassifier(n_epochs=2, random_state=0).fit(X, names)
+    assert model.predictor()(X[0])[0][0] == model.predict(X[:1])[0]
+
+
+@pytest.mark.parametrize("k", [0, 11, 1.5, True])
+def test_k_is_checked_when_it_is_made(digits, k):
+    model = RecallTreeClassifier(n_epochs=1, random_state=0).fit(*digits)
+    with pytest.raises(ValueError, match="k"):
+        model.predictor(k)
+
+
+def test_a_model_that_knows_nothing_has_none():
+    with pytest.raises(ValueError, match="not fitted"):
+        RecallTreeClassifier().predictor()
