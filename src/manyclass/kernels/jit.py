@@ -59,7 +59,7 @@ numba.config.SLP_VECTORIZE = 1  # type: ignore[attr-defined]
 # reassoc and contract let a dot product use vector registers; nothing here assumes away NaN or infinity.
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
-_PRESET: Any = {"nogil": True, "error_model": "numpy", "fastmath": FAST}
+_PRESET: Any = {"nogil": True, "error_model": "numpy", "fastmath": FAST, "no_cfunc_wrapper": True}
 
 # A kernel: called from Python, may allocate. Its loop over rows belongs into a leaf.
 njit = numba.njit(cache=True, **_PRESET)
