@@ -11,6 +11,7 @@
 # make reproduce-theory       the bound of Theorem 2 beside the error (a minute)
 # make race                   ours and all rivals on the same rows, writes docs/race.md (needs MANYCLASS_DATA; hours)
 # make race QUICK=1           the same on small slices, does it run (five minutes)
+# make bench                  speed: ALOI, up to a million classes, single rows, first use, sparse text (half an hour, idle)
 # make bench-vw               speed against Vowpal Wabbit, on one idle core (needs MANYCLASS_DATA; minutes)
 
 PYTHON ?= python3
@@ -18,7 +19,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: demo test lint clean reproduce-recall-tree reproduce-label-tree race-label-tree \
-  reproduce-lom-trees reproduce-spectral-tree reproduce-files reproduce-theory bench-vw race
+  reproduce-lom-trees reproduce-spectral-tree reproduce-files reproduce-theory bench bench-vw race
 .DEFAULT_GOAL := test
 
 demo: .venv/.installed
@@ -63,6 +64,12 @@ reproduce-theory: .venv/.installed-plot
 # A race that was stopped goes on where it was. RACE takes more options: make race RACE='--again pecos --cap 600'
 race: .venv/.installed-plot
 	@$(BIN)/python reproduce/race/race.py --folder .venv/rivals $(if $(QUICK),--quick) $(RACE)
+
+bench: .venv/.installed-plot
+	@$(BIN)/python reproduce/speed/aloi.py --crossed --vw-folder .venv/vowpalwabbit $(if $(QUICK),--quick)
+	@$(BIN)/python reproduce/speed/classes.py --vw-folder .venv/vowpalwabbit $(if $(QUICK),--quick)
+	@for script in single_rows.py first_use.py sparse.py; do \
+	  $(BIN)/python reproduce/speed/$$script $(if $(QUICK),--quick) || exit 1; done
 
 bench-vw: .venv/.installed-plot
 	@$(BIN)/python reproduce/recall_tree_2017/speed.py --vw-folder .venv/vowpalwabbit

@@ -20,7 +20,6 @@ from .predictor import Predictor
 
 # predict_proba is refused above this many bytes of dense output.
 DENSE_LIMIT = 1 << 30
-_WORTH_A_THREAD = 256  # rows
 
 
 class AnswersMixin:
@@ -214,7 +213,7 @@ class AnswersMixin:
             batch = as_batch(rows_between(X, *block))
             return self._spec.predict(config, self._state, batch, k, n_classes)
 
-        threads = min(n_threads(self.n_jobs), -(-X.shape[0] // _WORTH_A_THREAD))
+        threads = min(n_threads(self.n_jobs), -(-X.shape[0] // self._spec.worth_a_thread))
         most = self._spec.most_rows if k == 1 else BLOCK
         ranges = list(blocks(X.shape[0], min(most, -(-X.shape[0] // threads))))
         if threads == 1:

@@ -224,6 +224,34 @@ class RecallTreeClassifier(ManyClassifier):
         check_options(self, {"beam": self._limits["beam"]})
         return changed(self._config, beam=int(self.beam))
 
+    def estimate_memory(self, n_features, n_classes, sparse=False, n_rows=None) -> int:
+        """Bytes that a trained model will take, about, before any training.
+
+        Counted as if, up to `table_bits`, every predictor had a weight for each feature: `n_bytes_` tells the truth
+        afterwards. What is hard to foresee is at how many nodes a class is counted, which doubles its table now and
+        then.
+
+        Parameters
+        ----------
+        n_features, n_classes : int
+            Size of the problem.
+        sparse : bool, default=False
+            Whether the inputs will be sparse: `learner="auto"` depends on it.
+        n_rows : int, optional
+            How many rows will be learned, over all epochs: few rows fill less of that table. Default: 40 for each
+            class.
+
+        Returns
+        -------
+        int
+        """
+        n_rows = 40 * n_classes if n_rows is None else n_rows
+        if not isinstance(n_rows, Integral) or int(n_rows) < 1:
+            raise ValueError(f"n_rows must be a whole number of at least 1, got {n_rows!r}.")
+        least = super().estimate_memory(n_features, n_classes, sparse)
+        config = self._make_config(int(n_features), sparse, 0)
+        return least + model.table_bytes(config, int(n_classes), int(n_rows))
+
     def tree_table(self, max_depth: int | None = None) -> list[dict]:
         """The tree as a list of nodes, parents before children.
 

@@ -30,7 +30,7 @@ SUPPORTED = all(hasattr(home, name) for home, names in _NEEDED.items() for name 
 
 
 class _NoCollection(event.Listener):
-    """No garbage is collected while something is compiled: there is next to none, and looking takes a tenth of the time.
+    """No garbage is collected while something is compiled: there is next to none; looking takes a tenth of the time.
 
     The compiler has one lock for all threads, so the depth needs none of its own.
     """

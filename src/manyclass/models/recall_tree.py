@@ -19,6 +19,7 @@ from .recall_tree_learning import learn
 from .recall_tree_state import (
     ANSWER_GROUPS,
     FIRST_CLASSES,
+    FIRST_ENTRIES,
     FIRST_NODES,
     Config,
     groups_of,
@@ -128,13 +129,10 @@ def paths(config: Config, state: State, batch: Batch) -> list[np.ndarray]:
 
 
 def memory(config: Config, n_features: int, n_classes: int) -> int:
-    """Bytes of a trained model, from sizes alone."""
-    options = options_of(config)
-    n_slots = int(kernel.candidates_wanted(n_classes, options))
-    depth = int(kernel.depth_limit(n_classes, n_slots, options))
-    n_nodes = max(FIRST_NODES, _power(min(2 << depth, 4 * n_classes) + kernel.DEEPEST))
-    # Seen on data: a class keeps to a few branches of each level. Twice that for open addressing.
-    n_entries = 2 * _power(4 * depth * n_classes)
+    """Bytes of a trained model from sizes alone, but for the table of masses, which depends on the rows too."""
+    depth, n_slots = _sizes(config, n_classes)
+    most = 2 << depth if config.arity == 2 else config.arity ** (depth + 1) // (config.arity - 1)
+    n_nodes = _room(min(most, 4 * n_classes), kernel.DEEPEST * (1 if config.arity == 2 else config.arity), FIRST_NODES)
     adaptive, bits = config.learner.adaptive, config.table_bits
     total = bank_bytes(n_nodes, n_features, bits, config.router_learner.adaptive)
     total += bank_bytes(max(FIRST_CLASSES, n_classes), n_features, bits, adaptive)
@@ -143,12 +141,33 @@ def memory(config: Config, n_features: int, n_classes: int) -> int:
     if config.path_features != "off":
         nodes_each = 1 if config.path_features == "stop" else depth
         total += bank_bytes(2 * n_slots * n_classes * nodes_each, path_width(config, n_features), bits, adaptive)
-    return total + n_nodes * (16 + 16 + 12 + 12 * n_slots) + 20 * n_entries + 4 * n_features
+    return total + n_nodes * (8 + 4 * config.arity + 16 + 12 + 12 * n_slots) + 4 * n_features
 
 
-def _power(n: int) -> int:
-    """The power of two at or above n."""
-    return 1 << math.ceil(math.log2(max(1, n)))
+# Seen on data with 5 to 1,000 rows a class: on each level, a class of r rows is at some r ** 0.32 nodes.
+_SPREAD = 0.32
+
+
+def table_bytes(config: Config, n_classes: int, n_rows: int) -> int:
+    """Bytes of the table of masses after so many rows."""
+    depth, _ = _sizes(config, n_classes)
+    n_seen = n_classes * -math.expm1(-n_rows / n_classes)
+    entries = n_seen * (depth + 1) * (n_rows / n_seen) ** _SPREAD
+    return 20 * _room(int(2 * entries), 2 * kernel.DEEPEST, FIRST_ENTRIES)
+
+
+def _sizes(config: Config, n_classes: int) -> tuple[int, int]:
+    """(deepest level, labels that a node keeps) for so many classes."""
+    options = options_of(config)
+    n_slots = int(kernel.candidates_wanted(n_classes, options))
+    return int(kernel.depth_limit(n_classes, n_slots, options)), n_slots
+
+
+def _room(n: int, spare: int, first: int) -> int:
+    """Where doubling from `first` ends for n and some to spare."""
+    while first < n + spare:
+        first *= 2
+    return first
 
 
 def tree_table(state: State, max_depth: int | None = None) -> list[dict]:
@@ -189,6 +208,7 @@ SPEC = register(
         *(init, learn, predict, score, paths, n_nodes, width, memory, check, slim),
         tree_table=tree_table,
         most_rows=1 << 16,  # of many rows, more meet at a node
+        worth_a_thread=1 << 11,
         answerer=answerer,
     )
 )

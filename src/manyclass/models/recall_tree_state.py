@@ -27,8 +27,7 @@ MOST_PATHS = 1024  # that may be asked for
 MOST_CHILDREN = 256
 LARGEST_START = 1_000_000
 
-FIRST_NODES, FIRST_CLASSES = 128, 16
-_FIRST_ENTRIES = 1024
+FIRST_NODES, FIRST_CLASSES, FIRST_ENTRIES = 128, 16, 1024
 
 ANSWER_GROUPS = ("tree", "router", "scorer", "path", "means", "counts", "candidates", "table")
 
@@ -91,7 +90,7 @@ def init(config: Config, n_features: int, n_classes: int = 0) -> State:
         "means": make_means(n_rows, n_features, config.table_bits) if config.start > 0 else no_means(),
         "counts": make(Counts, node=FIRST_NODES),
         "candidates": make(Candidates, node=FIRST_NODES, slot=n_slots),
-        "table": make(LabelTable, entry=_FIRST_ENTRIES),
+        "table": make(LabelTable, entry=FIRST_ENTRIES),
         "scale": make(Scale, feature=n_features),
         "seen": make(Seen),
     }

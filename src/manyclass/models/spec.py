@@ -68,6 +68,7 @@ class ModelSpec:
     tree_table: Callable[..., list[dict]] | None = None  # (state, deepest level or None): nodes, parents first
     fit: Callable[..., None] | None = None  # (config, state, X, batch, labels, weights, n_jobs, tell): all rows at once
     most_rows: int = 1 << 12  # that one call of `predict` for the best label should get
+    worth_a_thread: int = 256  # rows
     answerer: Callable[..., Callable] | None = None  # (config, state, k, n_classes): answers one row at a time, faster
 
 
