@@ -101,8 +101,8 @@ def main() -> None:
     notes = [
         "Paper (§IV, Figures 1 to 3; plots without numbers in the text at hand): time and accuracy of the MLOM tree "
         "are at the level of the LOM tree's; there LOM tree and one-against-all are Vowpal Wabbit's.",
-        f"Ours: {n_epochs} epochs for all, one core, compiling left out, all test rows in one call. the paper's: the median "
-        "everywhere, one leaf a class. p: N - 1 chi-squared test.",
+        f"Ours: {n_epochs} epochs for all, one core, compiling left out, all test rows in one call. the paper's: the "
+        "median everywhere, one leaf a class. p: N - 1 chi-squared test.",
     ]
     path = publish("figures_1_to_3", "Time and accuracy, 90/10 (Figures 1 to 3)", rows, notes, args.quick)
     draw(found, path)

@@ -30,7 +30,7 @@ def main() -> None:
         for who, cells in (("paper, Table 1", printed), ("ours", ours)):
             heads = ("size", "features", "examples", "classes")
             rows.append({"data": name, "who": who, **dict(zip(heads, cells, strict=True))})
-    notes = ["Ours: training and test rows together, as svmlight text. The paper does not say in what form it counts bytes."]
+    notes = ["Ours: training and test rows together, as svmlight text. The paper does not say how it counts bytes."]
     publish("table_1", "Table 1: sizes of the data sets", rows, notes, args.quick)
 
 

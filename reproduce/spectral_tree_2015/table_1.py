@@ -53,7 +53,7 @@ def main() -> None:
         cells = (f"{each:.3g}", f"{X.shape[0]:,}", f"{X.shape[1]:,}", f"{classes:,}", f"{root_seconds(X, y):.2f}")
         rows.append({"data": title, "who": "ours", **dict(zip(keys, cells, strict=True))})
     notes = [
-        "Training rows. Root: its direction and its two leaves, one thread; the paper's in Matlab on two Xeon processors."
+        "Training rows. Root: its direction and its two leaves, one thread; the paper's in Matlab on a desktop."
     ]
     publish("table_1", "Table 1: data sets and the time to learn the root", rows, notes, args.quick)
 

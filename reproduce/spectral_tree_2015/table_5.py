@@ -85,8 +85,9 @@ def main() -> None:
     notes = [
         "Paper: ODP, Table 5 and §5.3 (rank 300, 4,000 labels a leaf); other data, so no difference is given.",
         "Ours: SpectralTreeClassifier(), on revdict with 500 candidates and 3 epochs to save time; flat: "
-        f"OneAgainstAllClassifier(rank={args.rank}, n_epochs=3), left out above {args.most:,} classes. One thread. Recall: "
-        "the class among the labels scored, beside what as many of the most frequent ones hold. p: N - 1 chi-squared test.",
+        f"OneAgainstAllClassifier(rank={args.rank}, n_epochs=3), left out above {args.most:,} classes. One thread. "
+        "Recall: the class among the labels scored, beside what as many of the most frequent ones hold. p: N - 1 "
+        "chi-squared test.",
     ]  # fmt: skip
     publish("table_5", "Table 5: tree beside a flat classifier, sparse text", rows, notes, args.quick)
 
