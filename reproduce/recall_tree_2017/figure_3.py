@@ -100,11 +100,11 @@ def main() -> None:
         "p: N - 1 chi-squared test over the test points of all seeds.",
     ]
     notes.append(
-        "How they were chosen, by test error: the right problem is one of 13 drawings tried, each the answer of a small "
-        "tree. On seven (strips and columns whose labels recur side by side) no model came below 13 %, trees included: "
-        "routers learned online do not find every tree. On four (no label twice) one-against-all is at 1 to 6 % itself. "
-        "Two show what the paper draws. The depth was raised to 8 from the default, 3 for six labels, where crossed path "
-        "features range from 2.9 to 29.9 % over the five seeds."
+        "How they were chosen, by test error: the right problem is one of 13 drawings tried, each the answer of a "
+        "small tree. On seven (strips and columns whose labels recur side by side) no model came below 13 %, trees "
+        "included: routers learned online do not find every tree. On four (no label twice) one-against-all is at 1 "
+        "to 6 % itself. Two show what the paper draws. The depth was raised to 8 from the default, 3 for six "
+        "labels, where crossed path features range from 2.9 to 29.9 % over the five seeds."
     )
     path = publish("figure_3", "Two problems in the plane (Figure 3)", rows, notes, args.quick)
     draw(regions, path)
