@@ -2,6 +2,8 @@
 # make test   everything the build server checks: style, types, import rules, tests, README
 # make lint   style, types and import rules only
 # make clean  remove everything that make made
+# make reproduce            rerun the papers, writes docs/reproduction.md (needs MANYCLASS_DATA; an hour on two cores)
+# make reproduce QUICK=1    the same on small slices, does it run (four minutes once compiled)
 # make reproduce-recall-tree  the tables and plots of the Recall Tree paper (needs MANYCLASS_DATA; an hour)
 # make reproduce-label-tree  ablation and online tables of the label tree (needs MANYCLASS_DATA; ten minutes)
 # make race-label-tree       the label tree beside PECOS, napkinXC and omikuji (the same; a quarter of an hour)
@@ -18,7 +20,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint clean reproduce-recall-tree reproduce-label-tree race-label-tree \
+.PHONY: demo test lint clean reproduce reproduce-recall-tree reproduce-label-tree race-label-tree \
   reproduce-lom-trees reproduce-spectral-tree reproduce-files reproduce-theory bench bench-vw race
 .DEFAULT_GOAL := test
 
@@ -33,19 +35,24 @@ lint: .venv/.installed-dev
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports > .venv/imports.txt || { cat .venv/imports.txt; exit 1; }
 
-RECALL_TREE := $(addprefix reproduce/recall_tree_2017/,aloi.py candidates_and_path_features.py bernstein.py \
+# REPRODUCE takes more options: make reproduce REPRODUCE='--only figure_4 in_order'
+reproduce: .venv/.installed-plot
+	@$(BIN)/python reproduce/all.py $(if $(QUICK),--quick) $(REPRODUCE)
+
+RECALL_TREE := $(addprefix reproduce/recall_tree_2017/,figure_3.py figure_4.py aloi.py candidates_and_path_features.py bernstein.py \
   in_order.py text.py)
 
 reproduce-recall-tree: .venv/.installed-plot
 	@for script in $(RECALL_TREE); do echo "== $$script" && $(BIN)/python $$script || exit 1; done
 
 reproduce-lom-trees: .venv/.installed-plot
-	@for script in table1.py errors.py depth.py time_per_sample.py; do \
-	  $(BIN)/python reproduce/lom_trees/$$script || exit 1; done
+	@$(BIN)/python reproduce/online_tree_2013/table_1.py
+	@for script in table_1.py figures_1_to_3.py errors.py depth.py time_per_sample.py; do \
+	  $(BIN)/python reproduce/mlom_tree_2018/$$script || exit 1; done
 
 reproduce-spectral-tree: .venv/.installed-plot
-	@$(BIN)/python reproduce/spectral_tree_2015/aloi.py
-	@$(BIN)/python reproduce/spectral_tree_2015/topics.py
+	@for script in table_1.py aloi.py topics.py table_5.py table_7.py; do \
+	  $(BIN)/python reproduce/spectral_tree_2015/$$script || exit 1; done
 	@$(BIN)/python reproduce/spectral_tree_2015/multilabel.py --folder .venv/rivals
 
 reproduce-label-tree: .venv/.installed-plot

@@ -3,7 +3,7 @@
 One path, the paper's bound (lambda = 1) and logistic loss; everything but the two things under test is fixed.
 """
 
-from report import BLUE, GREEN, ORANGE, load_or_skip, new_plot, p_text, p_value, parse, publish, save
+from report import BLUE, GREEN, ORANGE, compare, load_or_skip, new_plot, parse, publish, save
 
 from manyclass import NormalizedAdaGrad, RecallTreeClassifier
 
@@ -14,6 +14,11 @@ CURVES = {
     "crossed": "path features crossed with the inputs",
 }
 LEARNER = NormalizedAdaGrad(rate=2.0)
+
+
+def named(difference: str, p: str, columns: dict) -> dict:
+    """The two columns of a comparison under other names."""
+    return dict(zip((f"{difference} [95 %]", p), columns.values(), strict=True))
 
 
 def main() -> None:
@@ -46,10 +51,10 @@ def main() -> None:
                 "test recall %": f"{recall[i]:.2f}",
                 "error % without": f"{without:.2f}",
                 "alone": f"{bias:.2f}",
-                "p, alone vs without": p_text(p_value(without, n, bias, n)),
+                **named("alone − without", "p, alone vs without", compare(bias, n, without, n)),
                 "crossed": f"{crossed:.2f}",
-                "p, crossed vs without": p_text(p_value(without, n, crossed, n)),
-                "p, crossed, vs the size above": p_text(p_value(before, n, crossed, n)) if i else None,
+                **named("crossed − without", "p, crossed vs without", compare(crossed, n, without, n)),
+                **named("crossed − size above", "p, vs size above", compare(crossed, n, before if i else None, n)),
             }
         )
     notes = [

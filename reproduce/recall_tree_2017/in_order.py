@@ -6,7 +6,7 @@ Each row is answered just before it is learned. Text in its own order lets the t
 import time
 
 import numpy as np
-from report import BLUE, ORANGE, load_or_skip, new_plot, next_word, p_text, p_value, parse, publish, save
+from report import BLUE, ORANGE, compare, load_or_skip, new_plot, next_word, parse, publish, save
 
 from manyclass import AdaGrad, RecallTreeClassifier
 
@@ -39,14 +39,16 @@ def main() -> None:
         seconds[name] = time.perf_counter() - start
         print(f"{name}: {curves[name][-1]:.2f} % progressive error after {seconds[name]:.0f} s", flush=True)
 
-    p = p_text(p_value(curves["in order"][-1], n, curves["permuted"][-1], n))
+    first = curves["in order"][-1]
     rows = [
         {
             "order": name,
             "paper error %": PAPER[name],
+            "printed in": "paper, Figure 5a",
             "our error %": f"{curve[-1]:.2f}",
             **{f"after {share:.0%}": f"{curve[np.searchsorted(at, int(share * n))]:.2f}" for share in shares},
-            "p, vs in order": None if name == "in order" else p,
+            "paper − in order": None if name == "in order" else f"{PAPER[name] - PAPER['in order']:+.1f}",
+            **compare(curve[-1], n, None if name == "in order" else first, n, "in order"),
             "seconds": f"{seconds[name]:.0f}",
         }
         for name, curve in curves.items()

@@ -2,15 +2,18 @@
 
 import argparse
 import csv
+import json
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 import scipy.sparse as sp
 
+from manyclass.bench.race import commit, machine
 from manyclass.datasets import DataNotFound, load, tfidf_transformer
-from manyclass.metrics import n_minus_1_chi_squared
+from manyclass.metrics import difference_interval, n_minus_1_chi_squared
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -18,15 +21,20 @@ import matplotlib.pyplot as plt
 # Okabe and Ito's colours, told apart by the colour-blind.
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#999999"
 WORDS, CONTEXT = 50_000, 6  # enwik8: size of the vocabulary; words before the one to predict
+_asked: dict[str, Path] = {}  # the folder of --results, where one was named
 
 
 def parse(description: str, **extra) -> argparse.Namespace:
-    """The options of a script: `--quick` and those in `extra` (name: keywords of add_argument)."""
+    """The options of a script: `--quick`, `--results`, and those in `extra` (name: keywords of add_argument)."""
     parser = argparse.ArgumentParser(description=description.strip().splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small slices: does it run, not what it shows")
+    parser.add_argument("--results", type=Path, help="folder of the table and the plot (results/ beside the script)")
     for name, keywords in extra.items():
         parser.add_argument(f"--{name}", **keywords)
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.results:
+        _asked["results"] = args.results
+    return args
 
 
 def load_or_skip(name: str):
@@ -65,14 +73,29 @@ def p_text(p: float) -> str:
     return "< 0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
+def compare(ours: float, n: int, theirs: float | str | None, n_theirs: int, who: str = "paper") -> dict:
+    """Two columns from rates in percent: the difference in points with its 95 % interval, and the p-value."""
+    difference, p = f"ours − {who} [95 %]", f"p, vs {who}"
+    if theirs is None:
+        return {difference: None, p: None}
+    wrong, wrong_theirs = round(ours * n / 100), round(float(theirs) * n_theirs / 100)
+    low, high = difference_interval(wrong, n, wrong_theirs, n_theirs)
+    gap = 100 * (wrong / n - wrong_theirs / n_theirs)
+    return {
+        difference: f"{gap:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]",
+        p: p_text(n_minus_1_chi_squared(wrong, n, wrong_theirs, n_theirs)[1]),
+    }
+
+
 def publish(name: str, title: str, rows: list[dict], notes: list[str], quick: bool) -> Path:
     """Print rows as an aligned table, write it as CSV and Markdown, and return where the plot goes.
 
-    All rows have the same keys, which head the columns; values are written as they are, None as a dash.
+    All rows have the same keys, which head the columns; values are written as they are, None as a dash. A JSON file
+    says when, by which sources and on what machine.
     """
     head = list(rows[0])
     cells = [["–" if row[key] is None else str(row[key]) for key in head] for row in rows]
-    number = [all(text[:1] in "–<-0123456789" for text in column) for column in zip(*cells, strict=True)]
+    number = [all(text[:1] in "–<-+0123456789" for text in column) for column in zip(*cells, strict=True)]
     widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
 
     def line(texts) -> str:
@@ -86,8 +109,8 @@ def publish(name: str, title: str, rows: list[dict], notes: list[str], quick: bo
         print(f"\n{note}")
     print(flush=True)
 
-    folder = Path(__file__).parent / "results"
-    folder = folder / "quick" if quick else folder
+    beside = Path(__file__).parent / "results"
+    folder = _asked.get("results", beside / "quick" if quick else beside)
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([head, *cells])
@@ -95,6 +118,9 @@ def publish(name: str, title: str, rows: list[dict], notes: list[str], quick: bo
     table = "\n".join(f"| {' | '.join(texts)} |" for texts in (head, marks, *cells))
     body = "\n\n".join([f"# {title}", table, *notes])
     (folder / f"{name}.md").write_text(body + "\n", encoding="utf-8")
+    origin = {"date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "commit": commit(), **machine()}
+    origin |= {"script": Path(sys.argv[0]).name, "quick": quick}
+    (folder / f"{name}.json").write_text(json.dumps(origin, indent=1) + "\n", encoding="utf-8")
     return folder / f"{name}.png"
 
 

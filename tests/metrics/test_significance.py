@@ -1,12 +1,12 @@
-"""The N - 1 chi-squared test against scipy's own table test and its plain properties."""
+"""The N - 1 chi-squared test against scipy's own table test; Newcombe's interval against his own figures."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chi2, chi2_contingency
+from scipy.stats import binomtest, chi2, chi2_contingency
 
-from manyclass.metrics import n_minus_1_chi_squared
+from manyclass.metrics import difference_interval, n_minus_1_chi_squared
 
 counts = st.integers(1, 10**6).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
@@ -64,3 +64,58 @@ def test_shares_are_no_counts(place):
     table[place] = 0.5
     with pytest.raises(TypeError):
         n_minus_1_chi_squared(*table)
+
+
+@pytest.mark.parametrize(
+    ("table", "low", "high"),
+    [  # method 10 in Table II of Newcombe (1998)
+        ((56, 70, 48, 80), 0.0524, 0.3339),
+        ((9, 10, 3, 10), 0.1705, 0.8090),
+        ((6, 7, 2, 7), 0.0582, 0.8062),
+        ((5, 56, 0, 29), -0.0381, 0.1926),
+        ((0, 10, 0, 20), -0.1611, 0.2775),
+        ((0, 10, 0, 10), -0.2775, 0.2775),
+        ((10, 10, 0, 20), 0.6791, 1.0),
+        ((10, 10, 0, 10), 0.6075, 1.0),
+    ],
+)
+def test_the_interval_is_that_of_the_paper(table, low, high):
+    assert difference_interval(*table) == pytest.approx((low, high), abs=6e-5)
+
+
+@given(a=counts, b=counts)
+def test_the_interval_joins_two_of_wilson(a, b):
+    ends = [binomtest(*side).proportion_ci(0.9, method="wilson") for side in (a, b)]
+    rates = [wrong / n for wrong, n in (a, b)]
+    below = np.hypot(rates[0] - ends[0].low, ends[1].high - rates[1])
+    above = np.hypot(ends[0].high - rates[0], rates[1] - ends[1].low)
+    middle = rates[0] - rates[1]
+    np.testing.assert_allclose(difference_interval(*a, *b, 0.9), (middle - below, middle + above), atol=1e-9)
+
+
+@given(a=counts, b=counts)
+def test_the_interval_holds_the_difference_and_swaps_with_the_sides(a, b):
+    low, high = difference_interval(*a, *b)
+    assert -1.0 - 1e-12 <= low <= a[0] / a[1] - b[0] / b[1] <= high <= 1.0 + 1e-12
+    np.testing.assert_allclose(difference_interval(*b, *a), (-high, -low))
+    wide_low, wide_high = difference_interval(*a, *b, confidence=0.99)
+    assert wide_low <= low and high <= wide_high
+
+
+def test_the_interval_holds_the_truth_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    drawn = rng.binomial(200, 0.1, 4000), rng.binomial(300, 0.2, 4000)
+    ends = np.array([difference_interval(int(a), 200, int(b), 300) for a, b in zip(*drawn, strict=True)])
+    assert np.mean((ends[:, 0] <= -0.1) & (ends[:, 1] >= -0.1)) == pytest.approx(0.95, abs=0.012)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, -1.0, float("nan")])
+def test_a_confidence_that_is_none_is_refused(confidence):
+    with pytest.raises(ValueError, match="confidence"):
+        difference_interval(1, 2, 1, 2, confidence)
+
+
+@pytest.mark.parametrize("table", [(0, 0, 1, 2), (3, 2, 1, 2), (1, 2, 3, 2)])
+def test_no_interval_of_impossible_tables(table):
+    with pytest.raises(ValueError, match="wrong_"):
+        difference_interval(*table)

@@ -3,11 +3,11 @@
 from typing import Any
 
 import numba
-from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+ir: Any = cgutils.ir  # type: ignore[attr-defined]
 _LINE = 64  # bytes that come together
 _MOST = 256  # bytes of a row to ask for; from there on the machine sees where it goes
 

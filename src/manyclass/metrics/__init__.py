@@ -14,7 +14,7 @@ from .gains import (
 from .path_weights import path_weights
 from .per_label import macro_at_k, recall_by_frequency
 from .ranking import coverage_at_k, ndcg_at_k, precision_at_k, propensities, psp_at_k, recall_at_k
-from .significance import n_minus_1_chi_squared
+from .significance import difference_interval, n_minus_1_chi_squared
 from .splits import (
     class_split_objective,
     purity_bound,
@@ -30,6 +30,7 @@ from .splits import (
 __all__ = [
     "class_split_objective",
     "coverage_at_k",
+    "difference_interval",
     "entropy_after_splits",
     "error_after_splits",
     "error_after_splits_of",

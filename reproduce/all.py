@@ -1,0 +1,160 @@
+"""Rerun the papers, one script after another, and write docs/reproduction.md. See --help.
+
+A script that fails or takes too long is named at the end, as is one without its data; the others run all the same.
+"""
+
+import argparse
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+from page import write_page  # noqa: E402
+
+DONE, NO_DATA, PARTLY, FAILED, LATE = "done", "no data", "done in part", "FAILED", "NOT DONE IN TIME"
+LIMIT, QUICK_LIMIT = 1800.0, 600.0  # seconds for one script
+
+
+@dataclass(frozen=True)
+class Step:
+    """A script, its options, and the seconds it is expected to take on two cores."""
+
+    script: str
+    options: tuple[str, ...] = ()
+    seconds: int = 60
+
+
+@dataclass
+class Outcome:
+    """What became of a step."""
+
+    step: Step
+    state: str
+    seconds: float
+    reason: str = ""
+
+
+# The seconds add up to less than an hour. Left out: Vowpal Wabbit and other rivals (`make bench-vw`, `make race`,
+# `make reproduce-spectral-tree`), and what takes long beside what it adds (text.py, and errors.py and depth.py of the
+# online trees: `make reproduce-recall-tree`, `make reproduce-lom-trees`).
+STEPS = (
+    Step("recall_tree_2017/figure_3.py", seconds=30),
+    Step("recall_tree_2017/figure_4.py", seconds=540),
+    Step("recall_tree_2017/aloi.py", seconds=440),
+    Step("recall_tree_2017/in_order.py", seconds=120),
+    Step("recall_tree_2017/candidates_and_path_features.py", seconds=420),
+    Step("recall_tree_2017/bernstein.py", ("--tokens", "1000000", "--crossed-tokens", "200000"), 250),
+    Step("spectral_tree_2015/table_1.py", seconds=30),
+    Step("spectral_tree_2015/topics.py", seconds=90),
+    Step("spectral_tree_2015/aloi.py", seconds=480),
+    Step("spectral_tree_2015/table_5.py", seconds=270),
+    Step("spectral_tree_2015/multilabel.py", ("--rivals",), 70),
+    Step("spectral_tree_2015/table_7.py", seconds=140),
+    Step("online_tree_2013/table_1.py", seconds=90),
+    Step("mlom_tree_2018/table_1.py", seconds=30),
+    Step("mlom_tree_2018/figures_1_to_3.py", seconds=330),
+    Step("mlom_tree_2018/time_per_sample.py", seconds=60),
+    Step("theory/theorem_2.py", seconds=40),
+)
+
+
+def run(step: Step, quick: bool, limit: float) -> Outcome:
+    """Run one script, its output passed on line by line, in a process group that ends with it."""
+    command = [sys.executable, str(HERE / step.script), *(["--quick"] if quick else []), *step.options]
+    start = time.perf_counter()
+    lines, late = [], threading.Event()
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, encoding="utf-8",
+        errors="replace", env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"},
+    ) as process:  # fmt: skip
+        timer = threading.Timer(limit, lambda: (late.set(), end(process)))
+        timer.start()
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                print(line, end="", flush=True)
+                lines.append(line.strip())
+            status = process.wait()
+        finally:
+            timer.cancel()
+            if process.poll() is None:
+                end(process)
+    state, reason = judge(status, lines, late.is_set(), limit)
+    return Outcome(step, state, time.perf_counter() - start, reason)
+
+
+def end(process: subprocess.Popen) -> None:
+    """Stop a script and all that it started; nothing where it is over."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def judge(status: int, lines: list[str], late: bool, limit: float) -> tuple[str, str]:
+    """The state of a script that has ended, and why. Scripts write "skipped" where data is not there, and end well."""
+    if late:
+        return LATE, f"stopped after {limit:.0f} s"
+    if status:
+        return FAILED, next((line for line in reversed(lines) if line), f"exit status {status}")
+    skipped = [line for line in lines if line.startswith("skipped") or " skipped: " in line]
+    if not skipped:
+        return DONE, ""
+    # A table has a line of dashes under its head.
+    wrote = any(line and set(line) <= {"-", " "} for line in lines)
+    return (PARTLY if wrote else NO_DATA), skipped[0]
+
+
+def report(outcomes: list[Outcome], missing: list[str]) -> int:
+    """Print what became of all; the exit status."""
+    print("\nStep by step\n")
+    for outcome in outcomes:
+        tail = f"  {outcome.reason}" if outcome.reason else ""
+        print(f"{outcome.seconds:8.0f} s  {outcome.state:16}  {outcome.step.script}{tail}")
+    print(f"{sum(outcome.seconds for outcome in outcomes):8.0f} s  in all")
+    if missing:
+        print(f"\nWithout a table on the page: {', '.join(missing)}")
+    return int(any(outcome.state in (FAILED, LATE) for outcome in outcomes))
+
+
+def options(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--quick", action="store_true", help="small slices, minutes; the page goes to reproduce/quick")
+    add("--page-only", action="store_true", help="run nothing, write the page from the results that are there")
+    add("--only", nargs="*", metavar="TEXT", help="run the scripts whose path holds one of these")
+    add("--page", type=Path, help="where the page goes (docs/reproduction.md)")
+    add("--limit", type=float, help=f"seconds for one script ({LIMIT:.0f}; {QUICK_LIMIT:.0f} with --quick)")
+    add("--list", action="store_true", help="list the scripts with the seconds expected")
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run what is asked for; 1 if a script failed, else 0."""
+    args = options(argv)
+    steps = [step for step in STEPS if args.only is None or any(text in step.script for text in args.only)]
+    if args.list:
+        for step in steps:
+            print(f"{step.seconds:6} s  {' '.join([step.script, *step.options])}")
+        print(f"{sum(step.seconds for step in steps):6} s  in all")
+        return 0
+    page = args.page or (HERE / "quick" / "reproduction.md" if args.quick else HERE.parent / "docs" / "reproduction.md")
+    outcomes = []
+    if not args.page_only:
+        limit = args.limit or (QUICK_LIMIT if args.quick else LIMIT)
+        for i, step in enumerate(steps, 1):
+            print(f"\n== {i} of {len(steps)}: {' '.join([step.script, *step.options])}", flush=True)
+            outcomes.append(run(step, args.quick, limit))
+            print(f"== {outcomes[-1].state} after {outcomes[-1].seconds:.0f} s", flush=True)
+    missing = write_page(HERE, page, args.quick)
+    print(f"\nPage: {os.path.relpath(page)}")
+    return report(outcomes, missing)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

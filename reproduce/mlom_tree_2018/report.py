@@ -1,0 +1,1 @@
+../recall_tree_2017/report.py

@@ -1,0 +1,173 @@
+"""The reproduction at the smallest size: Figure 3, the page from a folder of results, what becomes of a script."""
+
+import csv
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from reproduce.recall_tree_2017 import report
+
+from manyclass.metrics import difference_interval
+from reproduce import all as driver
+from reproduce import page
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = ROOT / "reproduce"
+
+
+@pytest.fixture(scope="module")
+def figure_3(tmp_path_factory):
+    """The folder of the results of `figure_3.py --quick`."""
+    folder = tmp_path_factory.mktemp("figure_3")
+    command = [sys.executable, str(SCRIPTS / "recall_tree_2017" / "figure_3.py"), "--quick", "--results", str(folder)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    environment.pop("MANYCLASS_DATA", None)
+    subprocess.run(command, check=True, capture_output=True, env=environment)
+    return folder
+
+
+def errors_of(folder):
+    """{(problem, model): error in percent} of the table."""
+    with open(folder / "figure_3.csv", newline="", encoding="utf-8") as file:
+        return {(row["problem"].split(",")[0], row["model"]): float(row["our error %"]) for row in csv.DictReader(file)}
+
+
+def test_each_problem_of_figure_3_is_for_one_kind_of_model(figure_3):
+    error = errors_of(figure_3)
+    assert error["cells around points", "one-against-all"] < error["cells around points", "tree"] - 3
+    assert error["splits", "tree"] < error["splits", "one-against-all"] - 20
+
+
+def test_path_features_answer_both_problems(figure_3):
+    error, crossed = errors_of(figure_3), "Recall Tree, path features crossed"
+    assert error["cells around points", crossed] < error["cells around points", "tree"]
+    assert error["splits", crossed] < min(error["splits", "one-against-all"] - 20, 15)
+    assert error["splits", crossed] < error["splits", "Recall Tree, no path features"]
+
+
+def test_figure_3_has_a_picture_and_says_where_it_comes_from(figure_3):
+    head = (figure_3 / "figure_3.png").read_bytes()[:24]
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    assert min(struct.unpack(">II", head[16:24])) > 400
+    origin = json.loads((figure_3 / "figure_3.json").read_text())
+    assert {"date", "commit", "machine", "python"} <= set(origin)
+    assert (origin["script"], origin["quick"]) == ("figure_3.py", True)
+
+
+@pytest.fixture
+def results(tmp_path):
+    """A folder like reproduce/ with a table of the list, with all that goes with it, and one of no paper."""
+    folder = tmp_path / "reproduce" / "recall_tree_2017" / "results"
+    folder.mkdir(parents=True)
+    (folder / "in_order.csv").write_text("order,paper error %,our error %\nin order,73.3,83.46\na|b,74.6,–\n")
+    (folder / "in_order.md").write_text("# A title\n\n| order |\n| --- |\n\nFirst note.\n\nSecond note.\n")
+    origin = {"date": "2026-01-02 03:04 UTC", "commit": "abc1234", "machine": "a machine", "python": "3.12.1"}
+    (folder / "in_order.json").write_text(json.dumps(origin))
+    (folder / "in_order.png").write_bytes(b"")
+    other = tmp_path / "reproduce" / "some_folder" / "results"
+    other.mkdir(parents=True)
+    (other / "extra.csv").write_text("a\n1\n")
+    return tmp_path
+
+
+def test_the_page_shows_table_notes_origin_and_plot(results):
+    target = results / "docs" / "reproduction.md"
+    missing = page.write_page(results / "reproduce", target)
+    text = target.read_text(encoding="utf-8")
+    at = text.index("### Figure 5a")
+    part = text[at : text.index("###", at + 4)]
+    assert "| order | paper error % | our error % |\n| --- | ---: | ---: |\n| in order | 73.3 | 83.46 |\n" in part
+    assert "| a/b | 74.6 | – |" in part
+    assert "First note.\n\nSecond note." in part and "A title" not in part
+    assert "2026-01-02 03:04 UTC, commit abc1234, a machine, Python 3.12.1" in part
+    [plot] = re.findall(r"!\[[^]]+\]\(([^)]+)\)", part)
+    assert (target.parent / plot).resolve() == results / "reproduce" / "recall_tree_2017" / "results" / "in_order.png"
+    assert "recall_tree_2017/in_order" not in missing and "recall_tree_2017/figure_4" in missing
+    assert "Not run yet: `python reproduce/recall_tree_2017/figure_4.py`" in text
+
+
+def test_what_no_paper_asks_for_comes_last(results):
+    page.write_page(results / "reproduce", results / "page.md")
+    text = (results / "page.md").read_text(encoding="utf-8")
+    assert text.index(f"## {page.BEYOND}") < text.index("### extra")
+    assert "From `reproduce/some_folder`" in text
+
+
+def test_a_quick_page_takes_quick_results_only_and_says_so(results):
+    quick = results / "reproduce" / "theory" / "results" / "quick"
+    quick.mkdir(parents=True)
+    (quick / "theorem_2.csv").write_text("labels,splits\n4,1\n")
+    missing = page.write_page(results / "reproduce", results / "page.md", quick=True)
+    text = (results / "page.md").read_text(encoding="utf-8")
+    assert "mean nothing" in text and "| 4 | 1 |" in text
+    assert "83.46" not in text and "recall_tree_2017/in_order" in missing and "theory/theorem_2" not in missing
+
+
+def test_every_script_of_the_page_and_of_the_run_is_there():
+    scripts = {f"{folder}/{script}" for folder, wanted in page.PAPERS.values() for _, _, script in wanted}
+    scripts |= {step.script for step in driver.STEPS}
+    assert [script for script in sorted(scripts) if not (SCRIPTS / script).is_file()] == []
+    assert sum(step.seconds for step in driver.STEPS) <= 3600
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Scripts that end in different ways, in place of the real ones."""
+    texts = {
+        "good.py": "import sys\nprint('a  b')\nprint('-  -')\nprint(sys.argv[1:])",
+        "bad.py": "raise SystemExit('it went wrong')",
+        "without.py": "print('skipped: no such set')",
+        "partly.py": "print('skipped: no such set')\nprint('-----  ---')",
+        "slow.py": "import time\ntime.sleep(600)",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(driver, "HERE", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("script", "state", "reason"),
+    [
+        ("good.py", driver.DONE, ""),
+        ("bad.py", driver.FAILED, "it went wrong"),
+        ("without.py", driver.NO_DATA, "skipped: no such set"),
+        ("partly.py", driver.PARTLY, "skipped: no such set"),
+    ],
+)
+def test_what_becomes_of_a_script(folder, script, state, reason):
+    outcome = driver.run(driver.Step(script), quick=False, limit=600.0)
+    assert (outcome.state, outcome.reason) == (state, reason)
+
+
+def test_a_script_that_takes_too_long_is_ended(folder):
+    outcome = driver.run(driver.Step("slow.py"), quick=False, limit=1.0)
+    assert outcome.state == driver.LATE
+
+
+@pytest.mark.parametrize(("scripts", "status"), [(("bad.py", "good.py"), 1), (("without.py", "good.py"), 0)])
+def test_the_rest_runs_and_only_failures_count(folder, monkeypatch, capsys, scripts, status):
+    monkeypatch.setattr(driver, "STEPS", tuple(driver.Step(script, ("--size", "3")) for script in scripts))
+    assert driver.main(["--quick", "--page", str(folder / "page.md")]) == status
+    told = capsys.readouterr().out
+    assert "['--quick', '--size', '3']" in told  # the last one ran, with its options
+    assert re.search(r"\d+ s  done +good\.py", told)
+    assert (folder / "page.md").exists()
+
+
+def test_the_page_alone_runs_nothing(folder, monkeypatch, capsys):
+    monkeypatch.setattr(driver, "STEPS", (driver.Step("bad.py"),))
+    assert driver.main(["--page-only", "--page", str(folder / "page.md")]) == 0
+    assert "it went wrong" not in capsys.readouterr().out
+
+
+def test_a_comparison_has_the_interval_and_the_p_value():
+    told = report.compare(8.6, 10_800, "12.1", 10_800)
+    low, high = difference_interval(929, 10_800, 1307, 10_800)
+    assert told == {"ours − paper [95 %]": f"-3.50 [{100 * low:+.2f}, {100 * high:+.2f}]", "p, vs paper": "< 0.0001"}
+    assert set(report.compare(8.6, 10_800, None, 10_800, "VW").values()) == {None}
