@@ -65,7 +65,7 @@ def main() -> None:
     notes = [
         "One tree, one thread, answers for all test rows in one call. One hash each: the weights of the same "
         "tree in one "
-        "table of 2^27, each where the hash of (feature, output) says, as Vowpal Wabbit lays them out; the "
+        "table of 2^27, each where the hash of (feature, output) says, the naive layout; the "
         "outputs of the "
         "nodes that our answer visited are summed up, and choosing paths and labels is left out. "
         "One-against-all: ours, by "

@@ -12,6 +12,7 @@ from manyclass import SGD, RecallTreeClassifier
 from manyclass.estimators import answers, batches
 from manyclass.kernels.recall_tree import candidates_wanted, depth_limit
 from manyclass.models import recall_tree as model
+from manyclass.models import recall_tree_learning
 from manyclass.models.recall_tree_start import begin_as_spectral_tree
 from manyclass.models.spec import as_labels
 from manyclass.models.spectral_filter import Growth, grow_filter
@@ -259,9 +260,10 @@ def test_threads_give_the_same_answers(tree, many, monkeypatch):
 @pytest.mark.parametrize(
     "options", [{}, {"beam": 1}, {"arity": 5}, {"start": 3.0}, {"loss": "logistic", "learner": "sgd"}], ids=str
 )
-def test_two_threads_learn_the_same_bytes(many, options):
+def test_two_threads_learn_the_same_bytes(many, options, monkeypatch):
     """The tree runs ahead of the predictors; it must not run ahead of what they will be given room for."""
     X, y = many
+    monkeypatch.setattr(recall_tree_learning, "_AHEAD", 16)  # many turns of both threads
     one, two = (RecallTreeClassifier(random_state=0, n_jobs=n, **options) for n in (1, 2))
     for first in range(0, 1200, 300):
         one.partial_fit(X[first : first + 300], y[first : first + 300])
@@ -269,6 +271,57 @@ def test_two_threads_learn_the_same_bytes(many, options):
     for name, array in flatten(one._state).items():
         np.testing.assert_array_equal(array, flatten(two._state)[name], err_msg=name)
     assert one.progressive_error_ == two.progressive_error_
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_interruption_leaves_no_row_learned_by_half(many, n_jobs, monkeypatch):
+    """Ctrl-C is noticed when a kernel comes back: the rows that the tree has learned go to the predictors as well."""
+    X, y = many
+    monkeypatch.setattr(recall_tree_learning, "_AHEAD", 64)
+    learned, calls = recall_tree_learning.kernel.recall_batch, []
+
+    def interrupted(*args):
+        calls.append(learned(*args))
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+
+    model = RecallTreeClassifier(random_state=0, n_jobs=n_jobs).partial_fit(X[:100], y[:100], classes=np.unique(y))
+    monkeypatch.setattr(recall_tree_learning.kernel, "recall_batch", interrupted)
+    before = model._state["seen"].n_rows[0]
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(X, y)
+    n_learned = int(model._state["seen"].n_rows[0] - before)
+    assert 0 < n_learned < len(y)
+    assert model._state["seen"].mass[0] == before + n_learned
+    monkeypatch.undo()
+    twin = RecallTreeClassifier(random_state=0).partial_fit(X[:100], y[:100], classes=np.unique(y))
+    twin.partial_fit(X[:n_learned], y[:n_learned])
+    np.testing.assert_array_equal(model._state["scorer"].weight, twin._state["scorer"].weight)
+
+
+def test_a_few_wide_rows_are_learned_as_many(monkeypatch):
+    """Row by row, so that the sizes of all features are not copied for them; the bytes are the same."""
+    rng = np.random.default_rng(0)
+    X = sp.csr_matrix(sp.random(60, 70_000, density=2e-4, random_state=0), dtype=np.float32)
+    y = rng.integers(0, 9, 60)
+    apart, together = (RecallTreeClassifier(random_state=0, table_bits=16) for _ in range(2))
+    monkeypatch.setattr(recall_tree_learning, "_WIDE", 10**9)
+    together.partial_fit(X, y)
+    monkeypatch.undo()
+    for i in range(60):
+        apart.partial_fit(X[[i]], y[[i]])
+    for name, array in flatten(together._state).items():
+        np.testing.assert_array_equal(array, flatten(apart._state)[name], err_msg=name)
+
+
+def test_few_rows_at_a_large_tree_are_answered_one_by_one(many):
+    """Looking at every node for a few rows would cost more than logarithmic time."""
+    X, y = many
+    tree = RecallTreeClassifier(random_state=0, n_candidates=2, n_epochs=1).fit(X, y)
+    config, state, batch = tree._answering(), tree._state, batches.as_batch(X[:40])
+    assert model._goes_by_node(config, state, batch) == (40 >= tree._spec.n_nodes(state) // model.NODES_PER_ROW)
+    state["tree"].n_nodes[0] = 10**6
+    assert not model._goes_by_node(config, state, batch)
 
 
 def test_path_features_learn_on_one_thread_whatever_is_asked(many):
@@ -286,11 +339,13 @@ def test_rows_answered_together_are_answered_as_alone(many, options, k, monkeypa
     alone = [tree._answers(X[i : i + 1].astype(np.float32), k) for i in range(200)]
     for gathered in (10**9, 0):
         monkeypatch.setattr(model, "MANY_NODES", gathered)
+        assert (model._gather_depth(tree._answering(), tree._state, 200) > 0) == (gathered == 0)
         together = tree._answers(X[:200].astype(np.float32), k)
         np.testing.assert_array_equal(together.labels, np.concatenate([one.labels for one in alone]))
         np.testing.assert_allclose(together.scores, np.concatenate([one.scores for one in alone]), rtol=1e-4, atol=1e-5)
         work = np.concatenate([one.work for one in alone])
-        np.testing.assert_array_equal(together.work[:, :3], work[:, :3])
+        np.testing.assert_array_equal(together.work[:, :2], work[:, :2])
+        assert np.all((together.work[:, 2] > work[:, 2]) if gathered == 0 else together.work[:, 2] == work[:, 2])
         assert np.all(together.work[:, 3] >= work[:, 3])  # a label met at two nodes is scored at both
 
 

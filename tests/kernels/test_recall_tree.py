@@ -103,8 +103,19 @@ def same_answers(config, state, tree, X, sparse, n_labels):
         assert sorted(labels.tolist()) == list(range(n_labels))
         close = n > 1 and abs(expected[0][1] - expected[1][1]) < 1e-4
         assert n == 0 or close or labels[0] == expected[0][0]
-        assert work[3] == len(expected)
+        assert work[3] >= len(expected)  # rows answered together score a label at each node where they meet it
         assert work[0] == tree.paths(x)[0][1].depth
+
+
+@pytest.mark.parametrize("arity", [2, 4])
+@pytest.mark.parametrize("beam", [1, 5])
+def test_rows_answered_together_equal_the_reference(beam, arity):
+    """Dense rows without path features and start go node by node: the drawn cases above seldom do."""
+    X, y, weights = stream(5, 120, 12, False)
+    options = {"n_candidates": 4, "max_depth": 4, "bernstein": None, "path_features": "off", "beam": beam}
+    both = learn_both(X, y, weights, False, "sgd", "adagrad", loss="softmax", start=0.0, arity=arity, **options)
+    assert model._goes_by_node(*both[:2], as_batch(X, False))
+    same_answers(*both, X, False, 12)
 
 
 def test_reference_stream_is_not_trivial():

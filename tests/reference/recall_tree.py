@@ -246,7 +246,7 @@ class RecallTree:
         if advantage > 1e-6 * weight:
             for c, chance in enumerate(softmax(routes)):
                 slope = chance - (c == target)
-                if abs(slope) >= NEGLIGIBLE:
+                if abs(advantage * slope) >= NEGLIGIBLE * weight:
                     node.children[c].router.learn(x, advantage * slope, self.router, self.scale)
 
     # -- Algorithm 4 -------------------------------------------------------------------------------------------

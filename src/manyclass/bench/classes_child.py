@@ -24,16 +24,25 @@ def peak_bytes() -> int:
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
+def held_bytes() -> int:
+    """The memory that this process has now; where the system does not say, the most it has had."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        return peak_bytes()
+
+
 def measure(task: dict[str, Any]) -> dict[str, Any]:
     """Train on a stream, then answer: seconds a row, work a row, memory."""
     stream = Hierarchy(task["n_classes"], task["n_features"], exponent=task["exponent"], seed=0)
     classes = np.arange(task["n_classes"])
-    all_against_all = task["algorithm"] == "one-against-all"
-    kind: Any = OneAgainstAllClassifier if all_against_all else RecallTreeClassifier
+    flat = task["algorithm"] == "one-against-all"
+    kind: Any = OneAgainstAllClassifier if flat else RecallTreeClassifier
     make = lambda: kind(random_state=0, **task["options"])  # noqa: E731
     X, y = stream.rows(400, first=FAR - 400)
     make().partial_fit(X, y, classes=classes[: max(2, y.max() + 1)]).predict(X)  # compiles
-    before = peak_bytes()
+    before = held_bytes()
     model, train, n = make(), 0.0, 0
     for X, y in stream.batches(task["n_rows"], _BATCH):
         begun = time.perf_counter()
@@ -48,7 +57,7 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
     return {
         "train": train / n, "rows": n, "predict": seconds / len(y), **{key: told[key] for key in keys},
         "bytes": model.n_bytes_, "peak": peak_bytes() - before,
-        "estimate": model.estimate_memory(stream.n_features, task["n_classes"], n_rows=n) if not all_against_all else 0,
+        "estimate": model.estimate_memory(stream.n_features, task["n_classes"], n_rows=n) if not flat else 0,
     }  # fmt: skip
 
 

@@ -214,7 +214,9 @@ class AnswersMixin:
             return self._spec.predict(config, self._state, batch, k, n_classes)
 
         threads = min(n_threads(self.n_jobs), -(-X.shape[0] // self._spec.worth_a_thread))
-        most = self._spec.most_rows if k == 1 else BLOCK
+        most = self._spec.most_rows
+        if k > 1:  # room for the scores of all candidates: some 64 MB
+            most = min(BLOCK, max(1, (1 << 23) // self._spec.width(config, self._state)))
         ranges = list(blocks(X.shape[0], min(most, -(-X.shape[0] // threads))))
         if threads == 1:
             parts = [answer(block) for block in ranges]

@@ -16,7 +16,8 @@ class Predictor:
 
     Nothing is checked. A row is a float32 array of `n_features` values, or a float32 CSR matrix of one row; with NaN,
     another width or another type, the answer is wrong or the process ends. The scores are filled anew by the next call:
-    copy what you keep. It answers as the model is at the moment; not while another thread teaches the model.
+    copy what you keep. It answers as the model is at the moment, with the options that it had when this was made; not
+    while another thread teaches the model.
     """
 
     def __init__(self, estimator: Any, k: int):
@@ -26,7 +27,8 @@ class Predictor:
     def _hold(self) -> None:
         """Make ready all that does not change from row to row."""
         estimator = self._estimator
-        spec, config, state, k = estimator._spec, estimator._answering(), estimator._state, self._k
+        spec, config, state = estimator._spec, estimator._answering(), estimator._state
+        k = estimator._check_k(self._k)
         n_classes, self._groups = len(estimator.classes_), list(state.items())
         if spec.answerer is not None:
             self._answer = spec.answerer(config, state, k, n_classes)

@@ -14,19 +14,23 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba import _dynfunc  # type: ignore[attr-defined]
-from numba.core import compiler, event, typed_passes
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler_machinery import register_pass
-from numba.core.registry import CPUDispatcher
+from numba.core import event
 
-_NEEDED = {
-    JITCodeLibrary: ("_optimize_final_module", "_finalize_dynamic_globals", "_finalize_final_module"),
-    compiler: ("_LowerResult",),
-    _dynfunc: ("make_function",),
-}
-SUPPORTED = all(hasattr(home, name) for home, names in _NEEDED.items() for name in names)
-
+try:
+    from numba import _dynfunc  # type: ignore[attr-defined]
+    from numba.core import compiler, typed_passes
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.compiler_machinery import register_pass
+    from numba.core.registry import CPUDispatcher
+except ImportError:  # pragma: no cover
+    SUPPORTED = False
+else:
+    _NEEDED = {
+        JITCodeLibrary: ("_optimize_final_module", "_finalize_dynamic_globals", "_finalize_final_module"),
+        compiler: ("_LowerResult",),
+        _dynfunc: ("make_function",),
+    }
+    SUPPORTED = all(hasattr(home, name) for home, names in _NEEDED.items() for name in names)
 
 
 class _NoCollection(event.Listener):

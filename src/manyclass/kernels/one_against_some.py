@@ -11,7 +11,7 @@ from . import banks
 from .jit import inlined_leaf, njit
 from .losses import gradients
 from .means import add_row, add_start
-from .path_features import STOP, learn_path, path_score
+from .path_features import OFF, STOP, learn_path, path_score
 from .recall_tree import NEGLIGIBLE, depth_limit, has_room, recall_row, widest
 from .updates import observe_scale, pace
 
@@ -33,7 +33,10 @@ def score_candidates(tree, scorer, path, means, table, batch, i, begin, end, opt
 def update_scorers(
     tree, scorer, path, table, batch, i, begin, n, truth, weight, step, scale, options, lists, score, gradient
 ):  # fmt: skip
-    """One-against-some step of n candidates [RT Alg. 4]. Mutates: scorer, path, table, gradient."""
+    """One-against-some step of n candidates [RT Alg. 4].
+
+    Mutates: scorer, path, table, gradient. Cost: O(candidates x non-zeros).
+    """
     gradients(score, n, truth, options.loss, gradient)
     for c in range(n):
         if abs(gradient[c]) < NEGLIGIBLE:
@@ -47,11 +50,11 @@ def update_scorers(
 
 @inlined_leaf
 def choose_row(
-    tree, scorer, path, means, table, scale, seen, batch, i, label, weight, options, lists, r, score, gradient
+    tree, scorer, path, means, table, scale, sq_norm, seen, batch, i, label, weight, options, lists, r, score, gradient
 ):  # fmt: skip
     """The predictors' half of learning row i, whose candidates are row r of the lists.
 
-    Mutates: scorer, path, means, table, scale, seen, score, gradient. Cost: O(candidates x non-zeros).
+    Mutates: scorer, path, means, table, seen, score, gradient. Cost: O(candidates x non-zeros).
     """
     begin, end = lists.first[r], lists.first[r + 1]
     n, n_answered = end - begin, lists.answered[r]
@@ -64,7 +67,6 @@ def choose_row(
             truth = np.int64(c)
     seen.mass[0] += weight
     seen.wrong_mass[0] += 0.0 if 0 <= truth < n_answered and best == truth else weight
-    sq_norm = observe_scale(scale, batch, i)
     if truth >= 0:  # [RT Alg. 4 l.1]
         step = pace(options.update, options.rate, scale, sq_norm)
         update_scorers(
@@ -79,40 +81,50 @@ def choose_batch(scorer, means, scale, seen, batch, labels, weights, begin, end,
     """The predictors' half of learning rows begin..end-1, without path features. Mutates: all groups."""
     for i in range(begin, end):
         if weights[i] > 0.0:
+            sq_norm = observe_scale(scale, batch, i)
             choose_row(
-                None, scorer, None, means, None, scale, seen, batch, i, np.int64(labels[i]), weights[i], options,
-                lists, i - begin, score, gradient,
+                None, scorer, None, means, None, scale, sq_norm, seen, batch, i, np.int64(labels[i]), weights[i],
+                options, lists, i - begin, score, gradient,
             )  # fmt: skip
 
 
 @inlined_leaf
-def path_rows_wanted(n_labels, candidates, options):
-    """The most rows of path features that one example can bring."""
-    n_nodes = 1 if options.path_features == STOP else depth_limit(n_labels, candidates.label.shape[1], options)
+def path_rows_wanted(n_labels, candidates, deepest, options):
+    """The most rows of path features that one example can bring to a tree whose deepest node is given."""
+    if options.path_features == OFF:
+        return 0
+    limit = depth_limit(n_labels, candidates.label.shape[1], options)
+    n_nodes = 1 if options.path_features == STOP else max(limit, deepest)
     return widest(candidates, options) * n_nodes
 
 
 @njit
 def learn_batch(
-    tree, router, scorer, path, means, counts, candidates, table, scale, tree_scale, seen,
-    batch, labels, weights, begin, options, scratch, fan, lists, score, gradient,
+    tree, router, scorer, path, means, counts, candidates, table, scale, seen,
+    batch, labels, weights, begin, deepest, options, scratch, fan, lists, score, gradient,
 ):  # fmt: skip
-    """Both halves row by row, for path features: predictors then look at the tree's counts. As recall_batch."""
+    """Both halves row by row; return where it ended for want of room. Mutates: all groups.
+
+    For path features, where predictors look at the tree's counts, and for a few wide rows.
+    """
     for i in range(begin, labels.shape[0]):
         label, weight = np.int64(labels[i]), weights[i]
         if weight <= 0.0:
             continue
-        n_rows = path.n_rows[0] + path_rows_wanted(seen.n_labels[0] + 1, candidates, options)
-        fits = n_rows <= path.bias.shape[0] and label < scorer.bias.shape[0]
+        fits = label < scorer.bias.shape[0]
+        if path is not None:
+            wanted = path_rows_wanted(seen.n_labels[0] + 1, candidates, deepest, options)
+            fits = fits and path.n_rows[0] + wanted <= path.bias.shape[0]
         if not fits or not has_room(tree, candidates, table, seen, options):
             return i
         lists.first[0] = 0
+        sq_norm = observe_scale(scale, batch, i)
         recall_row(
-            tree, router, counts, candidates, table, tree_scale, seen, batch, i, label, weight, options, scratch, fan,
-            lists, np.int64(0),
+            tree, router, counts, candidates, table, scale, sq_norm, seen, batch, i, label, weight, options, scratch,
+            fan, lists, np.int64(0),
         )  # fmt: skip
         choose_row(
-            tree, scorer, path, means, table, scale, seen, batch, i, label, weight, options, lists, np.int64(0), score,
-            gradient,
+            tree, scorer, path, means, table, scale, sq_norm, seen, batch, i, label, weight, options, lists,
+            np.int64(0), score, gradient,
         )  # fmt: skip
     return labels.shape[0]

@@ -41,6 +41,8 @@ def learn_path(tree, path, table, label, home, batch, i, gradient, step, scale, 
         if table.key[at] != EMPTY:
             row = np.int64(table.path_row[at])
             if row < 0:
+                if path.n_rows[0] == path.bias.shape[0]:  # only in a tree deeper than any training makes
+                    return
                 row = path.n_rows[0]
                 path.n_rows[0] += 1
                 table.path_row[at] = row

@@ -7,7 +7,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-ir: Any = cgutils.ir  # type: ignore[attr-defined]
+ir: Any = cgutils.ir
 _LINE = 64  # bytes that come together
 _MOST = 256  # bytes of a row to ask for; from there on the machine sees where it goes
 

@@ -1,4 +1,4 @@
-"""Answers of a Recall Tree for many dense rows at once, node by node: the same as `recall_answers`, faster.
+"""Answers of a Recall Tree for many dense rows at once, node by node: those of `recall_answers` up to rounding, faster.
 
 All rows are routed first; then the rows that stopped at a node are scored together, four rows by two candidates at a
 time, so that each weight is read once for four rows. "Conditional execution frustrates vectorization" [RT §4.2]: this
@@ -41,7 +41,6 @@ class Best(NamedTuple):
 
 
 LEAST = np.float32(-np.inf)
-GATHER_DEPTH = 9
 
 
 @inlined_leaf
@@ -66,16 +65,18 @@ def sort_by_node(nodes, n, n_nodes, begin, order):
 
 
 @inlined_leaf
-def gather_rows(tree, router, batch, n_rows, options, fan, visits):
-    """Order the rows by the node that each reaches some levels down, so that like rows are routed one after another.
+def gather_rows(tree, router, batch, top, options, fan, visits, work):
+    """Order the rows by the node that each reaches at level `top`, so that like rows are routed one after another.
 
     In a large tree the routers below are then read once for all of them, not from memory for each.
-    Mutates: visits, fan.
+    Mutates: visits, fan, work. Cost: O(top x features) a row.
     """
-    top = GATHER_DEPTH if fan is None else GATHER_DEPTH // 3
+    n_rows = work.shape[0]
     for r in range(n_rows):
         node = ROOT
+        work[r, 2] = 0
         while has_children(tree, node) and tree.depth[node] < top:
+            work[r, 2] += 1 if fan is None else options.arity
             if fan is not None:
                 side = score_children(tree, router, node, batch, r, options, fan)
             else:
@@ -92,14 +93,14 @@ def gather_rows(tree, router, batch, n_rows, options, fan, visits):
 def route_rows(tree, router, counts, candidates, table, batch, options, scratch, fan, gather, visits, work):
     """Follow the paths of all rows [RT Alg. 1 l.3-10] and sort the visits by node.
 
-    Mutates: visits, work, scratch, fan.
+    Mutates: visits, work, scratch, fan. Cost: O(beam x depth x features) a row, and O(nodes).
     """
     n_rows = work.shape[0]
-    if gather:
-        gather_rows(tree, router, batch, n_rows, options, fan, visits)
+    if gather > 0:
+        gather_rows(tree, router, batch, gather, options, fan, visits, work)
     else:
         for t in range(n_rows):
-            visits.turn[t] = t
+            visits.turn[t], work[t, 2] = t, 0
     at = np.int64(0)
     for t in range(n_rows):
         r = np.int64(visits.turn[t])
@@ -115,7 +116,8 @@ def route_rows(tree, router, counts, candidates, table, batch, options, scratch,
         visits.last[r] = at
         asked = n_routers if fan is None else n_routers // options.arity
         work[r, 0], work[r, 1] = tree.depth[scratch.node[0]], asked + count_leaves(tree, n_paths, scratch)
-        work[r, 2], work[r, 3] = n_routers, n_scored
+        work[r, 2] += n_routers
+        work[r, 3] = n_scored
     sort_by_node(visits.node, at, tree.n_nodes[0], visits.begin, visits.order)
 
 
@@ -142,14 +144,17 @@ def score_four_by_two(weight, x, label0, label1, row0, row1, row2, row3):
 def keep_better(visits, best, visit, score, label):
     """Keep a row's best candidate; of equal ones, the one that it met first. Mutates: best."""
     row = np.int64(visits.row[visit])
-    better = score > best.score[row]
+    better = best.visit[row] < 0 or score > best.score[row]
     if better or (score == best.score[row] and visit < best.visit[row]):
         best.score[row], best.label[row], best.visit[row] = score, label, visit
 
 
 @inlined_leaf
 def best_of_node(scorer, candidates, node, batch, visits, best):
-    """Score all candidates of a node for all rows that stopped there, and keep the best of each. Mutates: best."""
+    """Score all candidates of a node for all rows that stopped there, and keep the best of each.
+
+    Mutates: best. Cost: O(rows x candidates x features).
+    """
     order, row, weight, bias = visits.order, visits.row, scorer.weight, scorer.bias
     labels, n = candidates.label[node], np.int64(candidates.size[node])
     at, end = np.int64(visits.begin[node]), np.int64(visits.begin[node + 1])
@@ -166,10 +171,10 @@ def best_of_node(scorer, candidates, node, batch, visits, best):
             a0, a1, a2, a3, b0, b1, b2, b3 = score_four_by_two(weight, batch.values, one, two, r0, r1, r2, r3)
             a0, a1, a2, a3 = a0 + bias[one], a1 + bias[one], a2 + bias[one], a3 + bias[one]
             b0, b1, b2, b3 = b0 + bias[two], b1 + bias[two], b2 + bias[two], b3 + bias[two]
-            s0, c0 = (a0, one) if a0 > s0 else (s0, c0)
-            s1, c1 = (a1, one) if a1 > s1 else (s1, c1)
-            s2, c2 = (a2, one) if a2 > s2 else (s2, c2)
-            s3, c3 = (a3, one) if a3 > s3 else (s3, c3)
+            s0, c0 = (a0, one) if c == 0 or a0 > s0 else (s0, c0)
+            s1, c1 = (a1, one) if c == 0 or a1 > s1 else (s1, c1)
+            s2, c2 = (a2, one) if c == 0 or a2 > s2 else (s2, c2)
+            s3, c3 = (a3, one) if c == 0 or a3 > s3 else (s3, c3)
             s0, c0 = (b0, two) if b0 > s0 else (s0, c0)
             s1, c1 = (b1, two) if b1 > s1 else (s1, c1)
             s2, c2 = (b2, two) if b2 > s2 else (s2, c2)
@@ -197,7 +202,7 @@ def best_by_node(
 ):  # fmt: skip
     """The best label of many rows: `predict_by_node` for one answer, which needs no room for scores.
 
-    `gather`: route like rows together. Mutates: visits, best, labels, scores, work.
+    `gather`: the level at which like rows are put together, or 0. Mutates: visits, best, labels, scores, work.
     Cost: O((beam x depth + candidates) x features) a row.
     """
     route_rows(tree, router, counts, candidates, table, batch, options, scratch, fan, gather, visits, work)
@@ -219,7 +224,10 @@ def best_by_node(
 
 @inlined_leaf
 def score_node(scorer, candidates, node, batch, visits):
-    """Score all candidates of a node for all rows that stopped there. Mutates: visits."""
+    """Score all candidates of a node for all rows that stopped there.
+
+    Mutates: visits. Cost: O(rows x candidates x features).
+    """
     order, score, row, weight, bias = visits.order, visits.score, visits.row, scorer.weight, scorer.bias
     labels, n = candidates.label[node], np.int64(candidates.size[node])
     at, end = np.int64(visits.begin[node]), np.int64(visits.begin[node + 1])

@@ -147,7 +147,10 @@ def follow_paths(tree, router, counts, candidates, table, batch, i, label, optio
 
 @inlined_leaf
 def keep_best(scratch, n_paths, options):
-    """Sort the paths by chance and keep the best `beam` of them that have a SHARE of the best's. Cost: O(beam^2)."""
+    """Sort the paths by chance and keep the best `beam` that have a SHARE of the best's; return how many.
+
+    Mutates: scratch. Cost: O(beam^2).
+    """
     where, chance, moving = scratch.node, scratch.chance, scratch.moving
     for p in range(1, n_paths):
         a, b, c = where[p], chance[p], moving[p]

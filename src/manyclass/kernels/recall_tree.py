@@ -1,7 +1,7 @@
 """Recall Tree: Logarithmic Time One-Against-Some (2017), tagged [RT ...]: the tree, which finds the candidates.
 
 Alg. 1 Predict -> recall_paths, recall_answers; Alg. 2 Train -> recall_row, update_tree (and one_against_some);
-Alg. 3 update_router -> update_router, update_routers; Eq. (1) -> recall_bound; §5 multiway splits -> the functions for
+Alg. 3 update_router -> update_router, update_routers; Eq. (1) -> recall_bound; §6 multiway splits -> the functions for
 `arity` above 2. The tree never looks at the predictors that choose among its candidates, so it may learn some rows
 ahead of them.
 """
@@ -28,6 +28,7 @@ NEGLIGIBLE = 1e-3
 class Lists(NamedTuple):
     """Candidates of some rows, row after row: those met when answering, then those that training adds."""
 
+    n_rows: np.ndarray  # (1,) i8
     first: np.ndarray  # (row + 1,) i8: where a row's candidates begin
     answered: np.ndarray  # (row,) i8: how many were met when answering
     label: np.ndarray  # (candidate,) i4
@@ -110,8 +111,9 @@ def update_router(tree, router, counts, table, node, batch, i, label, weight, st
 def update_routers(
     tree, router, counts, table, node, batch, i, label, weight, step, scale, draw, options, fan
 ):  # fmt: skip
-    """Teach the children's routers where label raises the entropy least [RT §5]; return the child chosen.
+    """Teach the children's routers where label raises the entropy least [RT §6]; return the child chosen.
 
+    DIFFERS [RT §6]: the paper plans multiway splits without a rule; this is Alg. 3's over several children.
     Mutates: router, fan. Cost: O(arity x non-zeros).
     """
     best = score_children(tree, router, node, batch, i, options, fan)
@@ -129,7 +131,7 @@ def update_routers(
         total = log_sum(fan.route, arity)
         for c in range(arity):
             slope = math.exp(fan.route[c] - total) - (1.0 if c == target else 0.0)
-            if abs(slope) >= NEGLIGIBLE:
+            if abs(advantage * slope) >= NEGLIGIBLE * weight:
                 banks.learn(router, first + c, batch, i, advantage * slope, step, scale)
         if best != target or options.randomized:
             best = score_children(tree, router, node, batch, i, options, fan)
@@ -145,7 +147,7 @@ def update_routers(
 
 @inlined_leaf
 def update_candidates(counts, candidates, table, node, label, weight, options):
-    """Count label at node and keep the node's heaviest labels [RT Alg. 2]. Mutates: all three groups."""
+    """Count label at node and keep the node's heaviest labels [RT Alg. 2]. Mutates: all three. Cost: O(candidates)."""
     mass = count_at(table, node, label, weight)
     counts.total[node] += weight
     place(candidates, node, label, mass)
@@ -211,11 +213,13 @@ def gather_candidates(candidates, n_paths, begin, scratch, lists):
 
 @inlined_leaf
 def recall_row(
-    tree, router, counts, candidates, table, scale, seen, batch, i, label, weight, options, scratch, fan, lists, r
+    tree, router, counts, candidates, table, scale, sq_norm, seen, batch, i, label, weight, options, scratch, fan,
+    lists, r,
 ):  # fmt: skip
     """The tree's half of learning row i [RT Alg. 2]: write its candidates as row r of the lists.
 
-    Mutates: all groups but the batch. Cost: O(beam x depth x (non-zeros + candidates)).
+    `sq_norm` is what observe_scale said of the row. Mutates: all groups but scale and batch.
+    Cost: O(beam x depth x (non-zeros + candidates)).
     """
     # Those of the answer first: progressive validation [RT §4.3] that no update can have leaked into.
     n_paths, _ = follow_paths(tree, router, counts, candidates, table, batch, i, label, options, scratch, fan)
@@ -225,7 +229,6 @@ def recall_row(
     if mass_of(table, ROOT, label) == 0.0:
         seen.n_labels[0] += 1
     seen.n_rows[0] += 1
-    sq_norm = observe_scale(scale, batch, i)
     step = pace(options.router_update, options.router_rate, scale, sq_norm)
     node = update_tree(
         tree, router, counts, candidates, table, seen, batch, i, label, weight, step, scale, options, fan
@@ -251,25 +254,27 @@ def recall_batch(
     tree, router, counts, candidates, table, scale, seen,
     batch, labels, weights, begin, n_classes, options, scratch, fan, lists,
 ):  # fmt: skip
-    """The tree's half of learning the rows from `begin` on; return where it ended: for want of room, or of lists.
+    """The tree's half of learning the rows from `begin` on; `lists.n_rows` says how many: until room or lists end.
 
     `n_classes` is how many the predictors have room for. Mutates: all groups.
     """
     r = np.int64(0)
-    lists.first[0] = 0
+    lists.first[0], lists.n_rows[0] = 0, 0
     while begin + r < labels.shape[0] and r < lists.answered.shape[0]:
         i = begin + r
         label, weight = np.int64(labels[i]), weights[i]
         if weight <= 0.0:
             lists.first[r + 1] = lists.first[r]
             r += 1
+            lists.n_rows[0] = r
             continue
         full = lists.first[r] + widest(candidates, options) > lists.label.shape[0]
         if full or label >= n_classes or not has_room(tree, candidates, table, seen, options):
             break
+        sq_norm = observe_scale(scale, batch, i)
         recall_row(
-            tree, router, counts, candidates, table, scale, seen, batch, i, label, weight, options, scratch, fan,
-            lists, r,
+            tree, router, counts, candidates, table, scale, sq_norm, seen, batch, i, label, weight, options, scratch,
+            fan, lists, r,
         )  # fmt: skip
         r += 1
-    return begin + r
+        lists.n_rows[0] = r

@@ -35,7 +35,9 @@ from .recall_tree_state import (
 from .spec import Answers, ModelSpec, Scored, register, rows_of
 
 MANY_ROWS = 32  # worth answering together
+NODES_PER_ROW = 16
 MANY_NODES = 1 << 13  # routers that do not fit near the processor
+GATHER_DEPTH = 9
 
 
 def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Answers:
@@ -44,7 +46,7 @@ def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) 
     answers = Answers(np.empty((n, k), np.int32), np.empty((n, k)), np.empty((n, 4), np.int64))
     if _goes_by_node(config, state, batch):
         groups = [state[name] for name in ("tree", "router", "scorer", "counts", "candidates", "table")]
-        gather, visits = n_nodes(state) > MANY_NODES, _make_visits(config, state, n, k)
+        gather, visits = _gather_depth(config, state, n), _make_visits(config, state, n, k)
         rooms = make_scratch(config, state, k), make_fan(config), gather, visits
         if k == 1:
             best = _make_best(state, n)
@@ -75,7 +77,15 @@ def answerer(config: Config, state: State, k: int, n_classes: int) -> Callable[[
 def _goes_by_node(config: Config, state: State, batch: Batch) -> bool:
     """Whether rows that meet at a node are worth scoring together: many dense ones, over plain weights."""
     plain = config.path_features == "off" and config.start == 0 and state["scorer"].mask[0] == 0
-    return plain and isinstance(batch, Dense) and rows_of(batch) >= MANY_ROWS
+    many = rows_of(batch) >= max(MANY_ROWS, n_nodes(state) // NODES_PER_ROW)  # each node is looked at once
+    return plain and isinstance(batch, Dense) and many
+
+
+def _gather_depth(config: Config, state: State, n_rows: int) -> int:
+    """The level down to which rows are routed beforehand, so that like rows follow one another; 0: not at all."""
+    if n_nodes(state) <= MANY_NODES or 4 * n_rows < n_nodes(state):
+        return 0
+    return max(1, int(GATHER_DEPTH / math.log2(config.arity)))
 
 
 def _make_visits(config: Config, state: State, n_rows: int, k: int) -> block_kernels.Visits:

@@ -34,27 +34,28 @@ from .state import copy, resize
 from .tables import move_table
 
 _AHEAD = 512  # rows that the tree learns ahead of the predictors
+_WIDE = 1 << 16  # features whose sizes are not copied for a few rows
 _TREE = ("tree", "router", "counts", "candidates", "table")
 
 
 def learn(config: Config, state: State, batch: Batch, labels, weights, epoch: int = 0, n_jobs: int = 1) -> None:
     """Learn all rows in turn, making room whenever a kernel asks for it. Mutates: state."""
-    options = options_of(config, epoch)
-    if config.path_features == "off":
-        _learn_in_halves(config, state, batch, labels, weights, options, n_jobs)
-    else:
+    options, n_features = options_of(config, epoch), len(state["scale"].inverse)
+    few = n_features > _WIDE and 256 * len(labels) < n_features
+    if config.path_features != "off" or few:
         _learn_by_row(config, state, batch, labels, weights, options)
+    else:
+        _learn_in_halves(config, state, batch, labels, weights, options, n_jobs)
 
 
 def _learn_by_row(config: Config, state: State, batch: Batch, labels, weights, options: Options) -> None:
-    names = ("tree", "router", "scorer", "path", "means", "counts", "candidates", "table", "scale")
-    begin = 0
+    names = ("tree", "router", "scorer", "path", "means", "counts", "candidates", "table", "scale", "seen")
+    begin, deepest = 0, _deepest(state)
     while True:
         most = width(config, state)
         rooms = (make_scratch(config, state), make_fan(config), make_lists(1, most), np.empty(most), np.empty(most))
-        # The tree watches the sizes of the features for itself: both halves count each row once.
-        groups = (*groups_of(config, state, names), copy(state["scale"]), state["seen"])
-        begin = scorer_kernel.learn_batch(*groups, batch, labels, weights, begin, options, *rooms)
+        groups = groups_of(config, state, names)
+        begin = scorer_kernel.learn_batch(*groups, batch, labels, weights, begin, deepest, options, *rooms)
         if begin == len(labels):
             return
         _make_room(config, state, int(labels[begin]), options)
@@ -64,6 +65,7 @@ def _learn_in_halves(
     config: Config, state: State, batch: Batch, labels, weights, options: Options, n_jobs: int
 ) -> None:
     n_rows = min(_AHEAD, len(labels))
+    # Both halves watch the sizes of the features, each at its own row: the tree has a copy of its own.
     tree_scale = copy(state["scale"])
     begin, turn, fan = 0, 0, make_fan(config)
     with _one_behind(n_jobs) as follow:
@@ -74,20 +76,29 @@ def _learn_in_halves(
             if n_jobs > 1:
                 lists[1] = make_lists(n_rows, room)
             score, gradient = np.empty(most), np.empty(most)
-            while begin < len(labels):
-                end = kernel.recall_batch(
-                    *(state[name] for name in _TREE), tree_scale, state["seen"],
-                    batch, labels, weights, begin, len(state["scorer"].bias), options, scratch, fan, lists[turn],
-                )  # fmt: skip
-                if end == begin:
-                    break
-                groups = groups_of(config, state, ("scorer", "means", "scale", "seen"))
-                rest = (batch, labels, weights, begin, end, options, lists[turn], score, gradient)
-                follow(scorer_kernel.choose_batch, (*groups, *rest))
-                begin, turn = end, 1 - turn
+            n = -1
+            while n and begin < len(labels):
+                try:
+                    kernel.recall_batch(
+                        *(state[name] for name in _TREE), tree_scale, state["seen"],
+                        batch, labels, weights, begin, len(state["scorer"].bias), options, scratch, fan, lists[turn],
+                    )  # fmt: skip
+                finally:  # an interruption must not leave rows learned by half
+                    n = int(lists[turn].n_rows[0])
+                    if n:
+                        groups = groups_of(config, state, ("scorer", "means", "scale", "seen"))
+                        rest = (batch, labels, weights, begin, begin + n, options, lists[turn], score, gradient)
+                        follow(scorer_kernel.choose_batch, (*groups, *rest))
+                begin, turn = begin + n, 1 - turn
             follow(None, ())
             if begin < len(labels):
                 _make_room(config, state, int(labels[begin]), options)
+
+
+def _deepest(state: State) -> int:
+    """The level of the deepest node: answers go as deep, whatever the limit is now."""
+    tree = state["tree"]
+    return int(tree.depth[: tree.n_nodes[0]].max())
 
 
 @contextmanager
@@ -141,7 +152,8 @@ def _make_room(config: Config, state: State, label: int, options: Options) -> No
         if config.bernstein is not None:
             kernel.refresh_bounds(new["counts"], new["candidates"], options)
     if config.path_features != "off":
-        rows = int(path.n_rows[0] + scorer_kernel.path_rows_wanted(n_labels, new["candidates"], options))
+        more = scorer_kernel.path_rows_wanted(n_labels, new["candidates"], _deepest(state), options)
+        rows = int(path.n_rows[0] + more)
         if rows > len(path.bias):
             new["path"] = grow_bank(path, max(rows, 2 * len(path.bias)), path_width(config, n_features), bits)
     state.update(new)  # all at once: arrays that disagree in size would be written past

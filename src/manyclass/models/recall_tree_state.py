@@ -133,6 +133,7 @@ def make_fan(config: Config) -> Fan | None:
 def make_lists(n_rows: int, n_labels: int) -> kernel.Lists:
     """Room for the candidates of some rows."""
     return kernel.Lists(
+        np.zeros(1, np.int64),
         np.zeros(n_rows + 1, np.int64),
         np.empty(n_rows, np.int64),
         np.empty(n_labels, np.int32),
