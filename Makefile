@@ -14,14 +14,13 @@
 # make race                   ours and all rivals on the same rows, writes docs/race.md (needs MANYCLASS_DATA; hours)
 # make race QUICK=1           the same on small slices, does it run (five minutes)
 # make bench                  speed: ALOI, up to a million classes, single rows, first use, sparse text (half an hour, idle)
-# make bench-vw               speed against Vowpal Wabbit, on one idle core (needs MANYCLASS_DATA; minutes)
 
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: demo test lint clean reproduce reproduce-recall-tree reproduce-label-tree race-label-tree \
-  reproduce-lom-trees reproduce-spectral-tree reproduce-files reproduce-theory bench bench-vw race
+  reproduce-lom-trees reproduce-spectral-tree reproduce-files reproduce-theory bench race
 .DEFAULT_GOAL := test
 
 demo: .venv/.installed
@@ -75,11 +74,10 @@ race: .venv/.installed-plot
 bench: .venv/.installed-plot
 	@$(BIN)/python reproduce/speed/aloi.py --crossed --vw-folder .venv/vowpalwabbit $(if $(QUICK),--quick)
 	@$(BIN)/python reproduce/speed/classes.py --vw-folder .venv/vowpalwabbit $(if $(QUICK),--quick)
+	@$(BIN)/python reproduce/speed/classes.py --rows-per-class 20 --most 100000 --name classes_20 \
+	  --vw-folder .venv/vowpalwabbit $(if $(QUICK),--quick)
 	@for script in single_rows.py first_use.py sparse.py; do \
 	  $(BIN)/python reproduce/speed/$$script $(if $(QUICK),--quick) || exit 1; done
-
-bench-vw: .venv/.installed-plot
-	@$(BIN)/python reproduce/recall_tree_2017/speed.py --vw-folder .venv/vowpalwabbit
 
 clean:
 	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -41,7 +41,7 @@ class Outcome:
     reason: str = ""
 
 
-# The seconds add up to less than an hour. Left out: Vowpal Wabbit and other rivals (`make bench-vw`, `make race`,
+# The seconds add up to less than an hour. Left out: Vowpal Wabbit and other rivals (`make bench`, `make race`,
 # `make reproduce-spectral-tree`), and what takes long beside what it adds (text.py, and errors.py and depth.py of the
 # online trees: `make reproduce-recall-tree`, `make reproduce-lom-trees`).
 STEPS = (

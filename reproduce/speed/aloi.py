@@ -130,7 +130,7 @@ def draw(found: dict[str, dict], title: str, path: Path) -> None:
     axes.set_yticks(range(len(shown)), list(shown), fontsize=9)
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(frameon=False, loc="upper right")
     save(figure, path)
 
 

@@ -20,6 +20,7 @@ from manyclass.datasets import Hierarchy
 EXTRA = {
     "most": {"type": int, "default": 1_000_000, "help": "the most classes (1,000,000)"},
     "rows-per-class": {"type": float, "default": 5.0, "help": "training rows for each class (5)"},
+    "name": {"default": "classes", "help": "of the files with the results (classes)"},
     "exponent": {"type": float, "default": 1.0, "help": "Zipf exponent of the class frequencies (1); 0: all alike"},
     "flat-most": {"type": int, "default": 100_000, "help": "the most classes of all but the first (100,000)"},
     "vw-folder": {"help": "make a virtual environment with Vowpal Wabbit there if none is found"},
@@ -156,9 +157,9 @@ def main() -> None:
     if 100_000 in found[FLAT]:
         ratio = found[FLAT][100_000]["predict"] / found["Recall Tree"][100_000]["predict"]
         notes.append(f"Answers at 100,000 classes: {ratio:,.0f} times one-against-all's speed (paper, ODP: about 300).")
-    path = publish("classes", "Cost against the number of classes", rows, notes, args.quick)
+    path = publish(args.name, "Cost against the number of classes", rows, notes, args.quick)
     draw(found, "predict", 1e6, "µs a row answered, in batch (log scale)", "Time against the number of classes", path)
-    where = path.with_name("classes_work.png")
+    where = path.with_name(f"{args.name}_work.png")
     draw(found, "work", 1.0, "hyperplanes a row", "Work against the number of classes", where)
 
 
