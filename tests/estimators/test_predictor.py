@@ -64,3 +64,22 @@ def test_k_is_checked_when_it_is_made(digits, k):
 def test_a_model_that_knows_nothing_has_none():
     with pytest.raises(ValueError, match="not fitted"):
         RecallTreeClassifier().predictor()
+
+
+def test_rows_of_another_form_are_refused(digits):
+    X, y = digits
+    model = RecallTreeClassifier(n_epochs=1, random_state=0).fit(X, y)
+    answer = model.predictor()
+    sparse = sp.csr_matrix(X)
+    for row in (X[0][:63], X[:2], sparse[[0]].tocsc(), sparse[:2], X[0].tolist()):
+        with pytest.raises(ValueError, match="64"):
+            answer(row)
+
+
+def test_answers_are_the_callers_own(digits):
+    X, y = digits
+    answer = RecallTreeClassifier(n_epochs=1, random_state=0).fit(X, y).predictor(2)
+    _, scores = answer(X[0])
+    kept = scores.copy()
+    answer(X[1])
+    np.testing.assert_array_equal(scores, kept)

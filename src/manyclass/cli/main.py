@@ -67,11 +67,12 @@ def warmup(
     algorithms: Annotated[
         list[str] | None, typer.Argument(metavar="[ALGORITHM]...", help="Which ones, by default all.")
     ] = None,
-    threads: Threads = -1,
+    threads: Annotated[int, typer.Option(min=-1, help="Compilers side by side; -1: one for each core.")] = -1,
 ) -> None:
     """Compile beforehand: the first use of an algorithm compiles for some seconds, and later starts find it on disk.
 
-    Made for images and installations that should answer at once.
+    Algorithms: recall-tree, label-tree, spectral-tree, lom-tree, mlom-tree, one-against-all. What is on disk already
+    takes the few seconds that a process needs to start and look. Made for images that should answer at once.
     """
     from .warmup import run
 

@@ -226,7 +226,7 @@ class AnswersMixin:
         return parts[0] if len(parts) == 1 else Answers(*map(np.concatenate, zip(*parts, strict=True)))
 
     def predictor(self, k=1) -> Predictor:
-        """A function that answers single rows and checks nothing: for services.
+        """A function that answers single rows and checks next to nothing: for services.
 
         Parameters
         ----------
@@ -236,7 +236,8 @@ class AnswersMixin:
         Returns
         -------
         Predictor
-            Called with one row, it gives the k best labels and their scores, as the model is at the moment. Each thread
+            Called with one row, float32 and one-dimensional or a CSR matrix, it gives the k best labels and their
+            scores, as the model is at the moment, with the options (`beam`) that it had when this was made. Each thread
             needs one of its own.
 
         Examples

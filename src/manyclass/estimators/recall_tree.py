@@ -238,17 +238,17 @@ class RecallTreeClassifier(ManyClassifier):
         sparse : bool, default=False
             Whether the inputs will be sparse: `learner="auto"` depends on it.
         n_rows : int, optional
-            How many rows will be learned, over all epochs: few rows fill less of that table. Default: 40 for each
-            class.
+            How many different rows will be learned: few rows fill less of that table, and later epochs add little.
+            Default: 40 a class.
 
         Returns
         -------
         int
         """
+        least = super().estimate_memory(n_features, n_classes, sparse)
         n_rows = 40 * n_classes if n_rows is None else n_rows
         if not isinstance(n_rows, Integral) or int(n_rows) < 1:
             raise ValueError(f"n_rows must be a whole number of at least 1, got {n_rows!r}.")
-        least = super().estimate_memory(n_features, n_classes, sparse)
         config = self._make_config(int(n_features), sparse, 0)
         return least + model.table_bytes(config, int(n_classes), int(n_rows))
 
