@@ -34,7 +34,8 @@ def test_it_answers_as_the_model(model, wide, digits):
         labels, scores = answer(X[i] if not wide else X[[i]])
         expected, expected_scores = model.predict_topk(X[[i]], 3)
         np.testing.assert_array_equal(labels, expected[0])
-        np.testing.assert_array_equal(scores, expected_scores[0])
+        # Another kernel, compiled on its own: sums may be taken in another order.
+        np.testing.assert_allclose(scores, expected_scores[0], rtol=1e-4, atol=1e-5)
 
 
 def test_it_follows_a_model_that_learns_and_grows(digits):

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-import numpy as np
 from numba.core import event
 
 try:
@@ -130,12 +129,7 @@ if SUPPORTED:
         _as_kernel: Any
 
         def __call__(self, *args: Any) -> Any:
-            """Numbers alone are not worth a compilation."""
-            return self._as_kernel(*args) if any(map(_has_array, args)) else self.py_func(*args)
-
-
-def _has_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray) or (isinstance(value, tuple) and any(map(_has_array, value)))
+            return self._as_kernel(*args)
 
 
 def leaf_of(kernel: Callable, options: dict[str, Any], raw: bool) -> Callable[[Callable], Any]:
