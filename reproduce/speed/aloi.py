@@ -14,7 +14,8 @@ from report import BLUE, ORANGE, load_or_skip, new_plot, parse, publish, save
 from threadpoolctl import threadpool_limits
 
 from manyclass import OneAgainstAllClassifier, RecallTreeClassifier
-from manyclass.bench.timing import machine, seconds_of
+from manyclass.bench.race import machine
+from manyclass.bench.timing import seconds_of
 from manyclass.bench.vw import PeerUnavailable, find_vw, run_recall_tree, write_vw_text
 
 EXTRA = {
@@ -186,7 +187,7 @@ def main() -> None:
         "defaults, no crossing. Hyperplanes: different ones; a batch scores a class that is listed at "
         "two nodes of a row's "
         "paths at both. Bare product: the fastest of 256, 1,024 and all rows at a time. "
-        f"Paper: 50 hyperplanes against 1,000, and slower. {machine()}."
+        f"Paper: 50 hyperplanes against 1,000, and slower. {machine()['machine']}."
     )
     title = "ALOI, 1,000 classes, one core: Recall Tree, one-against-all, Vowpal Wabbit"
     draw(found, title, publish("aloi", title, rows, notes, args.quick))

@@ -7,7 +7,7 @@ import tempfile
 
 from report import parse, publish
 
-from manyclass.bench.timing import machine
+from manyclass.bench.race import machine
 
 EXTRA: dict = {}
 PROGRAM = """
@@ -65,7 +65,7 @@ def main() -> None:
         )
     notes = [
         "Each line: two new processes, the first with an empty compile cache. `manyclass warmup` does all of it "
-        f"beforehand, on all cores. {machine()}.",
+        f"beforehand, on all cores. {machine()['machine']}.",
     ]
     publish("first_use", "First use and later starts", rows, notes, args.quick)
 

@@ -7,7 +7,8 @@ from report import load_or_skip, parse, publish
 from sklearn.linear_model import SGDClassifier
 
 from manyclass import OneAgainstAllClassifier, RecallTreeClassifier
-from manyclass.bench.timing import machine, seconds_of_one_row
+from manyclass.bench.race import machine
+from manyclass.bench.timing import seconds_of_one_row
 from manyclass.kernels.inputs import Dense
 from manyclass.models import recall_tree
 
@@ -38,7 +39,7 @@ def main() -> None:
         {"how": name, "µs a row": f"{1e6 * seconds:.1f}", "x SGDClassifier": f"{seconds / base:.2f}"}
         for name, seconds in told.items()
     ]
-    notes = [f"Median of 1,000 single rows of ALOI, 1,000 classes, 128 features, float32. {machine()}."]
+    notes = [f"Median of 1,000 single rows of ALOI, 1,000 classes, 128 features, float32. {machine()['machine']}."]
     publish("single_rows", "One row at a time", rows, notes, args.quick)
 
 

@@ -9,7 +9,8 @@ from scipy import sparse
 
 from manyclass import LabelTreeClassifier, OneAgainstAllClassifier
 from manyclass.bench.naive_hash import naive_layout, score_naively
-from manyclass.bench.timing import machine, seconds_of
+from manyclass.bench.race import machine
+from manyclass.bench.timing import seconds_of
 from manyclass.datasets import Hierarchy, available
 from manyclass.estimators.batches import as_batch
 
@@ -69,7 +70,7 @@ def main() -> None:
         "outputs of the "
         "nodes that our answer visited are summed up, and choosing paths and labels is left out. "
         "One-against-all: ours, by "
-        f"sparse matrix product over hashed lines, twenty rows in one call. {machine()}.",
+        f"sparse matrix product over hashed lines, twenty rows in one call. {machine()['machine']}.",
     ]
     publish("sparse", "Sparse rows: blocks of weights beside one hash for each", rows, notes, args.quick)
 

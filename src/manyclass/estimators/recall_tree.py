@@ -245,12 +245,13 @@ class RecallTreeClassifier(ManyClassifier):
         -------
         int
         """
-        least = super().estimate_memory(n_features, n_classes, sparse)
-        n_rows = 40 * n_classes if n_rows is None else n_rows
+        usual = super().estimate_memory(n_features, n_classes, sparse)
+        if n_rows is None:
+            return usual
         if not isinstance(n_rows, Integral) or int(n_rows) < 1:
             raise ValueError(f"n_rows must be a whole number of at least 1, got {n_rows!r}.")
         config = self._make_config(int(n_features), sparse, 0)
-        return least + model.table_bytes(config, int(n_classes), int(n_rows))
+        return model.memory(config, int(n_features), int(n_classes), int(n_rows))
 
     def tree_table(self, max_depth: int | None = None) -> list[dict]:
         """The tree as a list of nodes, parents before children.

@@ -138,9 +138,11 @@ def paths(config: Config, state: State, batch: Batch) -> list[np.ndarray]:
     return [np.unique(row[row >= 0]) for row in nodes]
 
 
-def memory(config: Config, n_features: int, n_classes: int) -> int:
-    """Bytes of a trained model from sizes alone, but for the table of masses, which depends on the rows too."""
-    depth, n_slots = _sizes(config, n_classes)
+def memory(config: Config, n_features: int, n_classes: int, n_rows: int | None = None) -> int:
+    """Bytes of a trained model from sizes alone; the table of masses depends on the rows too, by default 40 a class."""
+    options = options_of(config)
+    n_slots = int(kernel.candidates_wanted(n_classes, options))
+    depth = int(kernel.depth_limit(n_classes, n_slots, options))
     most = 2 << depth if config.arity == 2 else config.arity ** (depth + 1) // (config.arity - 1)
     n_nodes = _room(min(most, 4 * n_classes), kernel.DEEPEST * (1 if config.arity == 2 else config.arity), FIRST_NODES)
     adaptive, bits = config.learner.adaptive, config.table_bits
@@ -151,26 +153,19 @@ def memory(config: Config, n_features: int, n_classes: int) -> int:
     if config.path_features != "off":
         nodes_each = 1 if config.path_features == "stop" else depth
         total += bank_bytes(2 * n_slots * n_classes * nodes_each, path_width(config, n_features), bits, adaptive)
-    return total + n_nodes * (8 + 4 * config.arity + 16 + 12 + 12 * n_slots) + 4 * n_features
+    total += n_nodes * (8 + 4 * config.arity + 16 + 12 + 12 * n_slots) + 4 * n_features
+    return total + _table_bytes(depth, n_classes, 40 * n_classes if n_rows is None else n_rows)
 
 
 # Seen on data with 5 to 1,000 rows a class: on each level, a class of r rows is at some r ** 0.32 nodes.
 _SPREAD = 0.32
 
 
-def table_bytes(config: Config, n_classes: int, n_rows: int) -> int:
+def _table_bytes(depth: int, n_classes: int, n_rows: int) -> int:
     """Bytes of the table of masses after so many rows."""
-    depth, _ = _sizes(config, n_classes)
     n_seen = n_classes * -math.expm1(-n_rows / n_classes)
     entries = n_seen * (depth + 1) * (n_rows / n_seen) ** _SPREAD
     return 20 * _room(int(2 * entries), 2 * kernel.DEEPEST, FIRST_ENTRIES)
-
-
-def _sizes(config: Config, n_classes: int) -> tuple[int, int]:
-    """(deepest level, labels that a node keeps) for so many classes."""
-    options = options_of(config)
-    n_slots = int(kernel.candidates_wanted(n_classes, options))
-    return int(kernel.depth_limit(n_classes, n_slots, options)), n_slots
 
 
 def _room(n: int, spare: int, first: int) -> int:
