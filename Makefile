@@ -8,10 +8,10 @@
 # make reproduce-label-tree  ablation and online tables of the label tree (needs MANYCLASS_DATA; ten minutes)
 # make race-label-tree       the label tree beside PECOS, napkinXC and omikuji (the same; a quarter of an hour)
 # make reproduce-lom-trees  tables of the LOM and MLOM trees (needs MANYCLASS_DATA; half an hour)
-# make reproduce-spectral-tree  tables of the spectral tree, rivals beside it (needs MANYCLASS_DATA; half an hour)
+# make reproduce-spectral-tree  tables of the spectral tree, peers beside it (needs MANYCLASS_DATA; half an hour)
 # make reproduce-files       parsing speed, mutated lines and models, kills in training, rounded files (half an hour)
 # make reproduce-theory       the bound of Theorem 2 beside the error (a minute)
-# make race                   ours and all rivals on the same rows, writes docs/race.md (needs MANYCLASS_DATA; hours)
+# make race                   ours and all peers on the same rows, writes docs/race.md (needs MANYCLASS_DATA; hours)
 # make race QUICK=1           the same on small slices, does it run (five minutes)
 # make bench                  speed: ALOI, up to a million classes, single rows, first use, sparse text (half an hour, idle)
 
@@ -52,13 +52,13 @@ reproduce-lom-trees: .venv/.installed-plot
 reproduce-spectral-tree: .venv/.installed-plot
 	@for script in table_1.py aloi.py topics.py table_5.py table_7.py; do \
 	  $(BIN)/python reproduce/spectral_tree_2015/$$script || exit 1; done
-	@$(BIN)/python reproduce/spectral_tree_2015/multilabel.py --folder .venv/rivals
+	@$(BIN)/python reproduce/spectral_tree_2015/multilabel.py --folder .venv/peers
 
 reproduce-label-tree: .venv/.installed-plot
 	@for script in online.py ablation.py slim.py; do $(BIN)/python reproduce/label_tree/$$script || exit 1; done
 
 race-label-tree: .venv/.installed-plot
-	@$(BIN)/python reproduce/label_tree/race.py --folder .venv/rivals
+	@$(BIN)/python reproduce/label_tree/race.py --folder .venv/peers
 
 reproduce-files: .venv/.installed-plot
 	@for script in parsing.py memory.py mutated_lines.py mutated_models.py kills.py precision.py; do \
@@ -69,7 +69,7 @@ reproduce-theory: .venv/.installed-plot
 
 # A race that was stopped goes on where it was. RACE takes more options: make race RACE='--again pecos --cap 600'
 race: .venv/.installed-plot
-	@$(BIN)/python reproduce/race/race.py --folder .venv/rivals $(if $(QUICK),--quick) $(RACE)
+	@$(BIN)/python reproduce/race/race.py --folder .venv/peers $(if $(QUICK),--quick) $(RACE)
 
 bench: .venv/.installed-plot
 	@$(BIN)/python reproduce/speed/aloi.py --crossed --vw-folder .venv/vowpalwabbit $(if $(QUICK),--quick)

@@ -5,6 +5,8 @@ A script that fails or takes too long is named at the end, as is one without its
 
 import argparse
 import contextlib
+import json
+import math
 import os
 import signal
 import subprocess
@@ -12,11 +14,12 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from page import write_page  # noqa: E402
+from page import RUNS, read_runs, write_page  # noqa: E402
 
 DONE, NO_DATA, PARTLY, FAILED, LATE = "done", "no data", "done in part", "FAILED", "NOT DONE IN TIME"
 LIMIT, QUICK_LIMIT = 1800.0, 600.0  # seconds for one script
@@ -24,11 +27,10 @@ LIMIT, QUICK_LIMIT = 1800.0, 600.0  # seconds for one script
 
 @dataclass(frozen=True)
 class Step:
-    """A script, its options, and the seconds it is expected to take on two cores."""
+    """A script and its options."""
 
     script: str
     options: tuple[str, ...] = ()
-    seconds: int = 60
 
 
 @dataclass
@@ -41,27 +43,27 @@ class Outcome:
     reason: str = ""
 
 
-# The seconds add up to less than an hour. Left out: Vowpal Wabbit and other rivals (`make bench`, `make race`,
-# `make reproduce-spectral-tree`), and what takes long beside what it adds (text.py, and errors.py and depth.py of the
-# online trees: `make reproduce-recall-tree`, `make reproduce-lom-trees`).
+# An hour at most on two cores (`--list` tells the seconds of the last run). Left out: Vowpal Wabbit and other peers
+# (`make bench`, `make race`, `make reproduce-spectral-tree`), and what takes long beside what it adds (text.py, and
+# errors.py and depth.py of the online trees: `make reproduce-recall-tree`, `make reproduce-lom-trees`).
 STEPS = (
-    Step("recall_tree_2017/figure_3.py", seconds=30),
-    Step("recall_tree_2017/figure_4.py", seconds=540),
-    Step("recall_tree_2017/aloi.py", seconds=440),
-    Step("recall_tree_2017/in_order.py", seconds=120),
-    Step("recall_tree_2017/candidates_and_path_features.py", seconds=420),
-    Step("recall_tree_2017/bernstein.py", ("--tokens", "1000000", "--crossed-tokens", "200000"), 250),
-    Step("spectral_tree_2015/table_1.py", seconds=30),
-    Step("spectral_tree_2015/topics.py", seconds=90),
-    Step("spectral_tree_2015/aloi.py", seconds=480),
-    Step("spectral_tree_2015/table_5.py", seconds=270),
-    Step("spectral_tree_2015/multilabel.py", ("--rivals",), 70),
-    Step("spectral_tree_2015/table_7.py", seconds=140),
-    Step("online_tree_2013/table_1.py", seconds=90),
-    Step("mlom_tree_2018/table_1.py", seconds=30),
-    Step("mlom_tree_2018/figures_1_to_3.py", seconds=330),
-    Step("mlom_tree_2018/time_per_sample.py", seconds=60),
-    Step("theory/theorem_2.py", seconds=40),
+    Step("recall_tree_2017/figure_3.py"),
+    Step("recall_tree_2017/figure_4.py"),
+    Step("recall_tree_2017/aloi.py"),
+    Step("recall_tree_2017/in_order.py"),
+    Step("recall_tree_2017/candidates_and_path_features.py"),
+    Step("recall_tree_2017/bernstein.py", ("--tokens", "1000000", "--crossed-tokens", "200000")),
+    Step("spectral_tree_2015/table_1.py"),
+    Step("spectral_tree_2015/topics.py"),
+    Step("spectral_tree_2015/aloi.py"),
+    Step("spectral_tree_2015/table_5.py"),
+    Step("spectral_tree_2015/multilabel.py", ("--peers",)),
+    Step("spectral_tree_2015/table_7.py"),
+    Step("online_tree_2013/table_1.py"),
+    Step("mlom_tree_2018/table_1.py"),
+    Step("mlom_tree_2018/figures_1_to_3.py"),
+    Step("mlom_tree_2018/time_per_sample.py"),
+    Step("theory/theorem_2.py"),
 )
 
 
@@ -122,6 +124,17 @@ def report(outcomes: list[Outcome], missing: list[str]) -> int:
     return int(any(outcome.state in (FAILED, LATE) for outcome in outcomes))
 
 
+def remember(outcomes: list[Outcome]) -> None:
+    """Keep when each script was last run, how long it took and what became of it, for the page and for --list."""
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    runs = read_runs(HERE) | {
+        outcome.step.script: {"seconds": round(outcome.seconds), "state": outcome.state, "date": now}
+        for outcome in outcomes
+    }
+    runs = {step.script: runs[step.script] for step in STEPS if step.script in runs}
+    (HERE / RUNS).write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
+
+
 def options(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
@@ -130,7 +143,7 @@ def options(argv: list[str] | None) -> argparse.Namespace:
     add("--only", nargs="*", metavar="TEXT", help="run the scripts whose path holds one of these")
     add("--page", type=Path, help="where the page goes (docs/reproduction.md)")
     add("--limit", type=float, help=f"seconds for one script ({LIMIT:.0f}; {QUICK_LIMIT:.0f} with --quick)")
-    add("--list", action="store_true", help="list the scripts with the seconds expected")
+    add("--list", action="store_true", help="list the scripts with the seconds they took last")
     return parser.parse_args(argv)
 
 
@@ -139,9 +152,10 @@ def main(argv: list[str] | None = None) -> int:
     args = options(argv)
     steps = [step for step in STEPS if args.only is None or any(text in step.script for text in args.only)]
     if args.list:
+        took = {script: run["seconds"] for script, run in read_runs(HERE).items()}
         for step in steps:
-            print(f"{step.seconds:6} s  {' '.join([step.script, *step.options])}")
-        print(f"{sum(step.seconds for step in steps):6} s  in all")
+            print(f"{took.get(step.script, math.nan):6.0f} s  {' '.join([step.script, *step.options])}")
+        print(f"{sum(took.get(step.script, math.nan) for step in steps):6.0f} s  in all")
         return 0
     page = args.page or (HERE / "quick" / "reproduction.md" if args.quick else HERE.parent / "docs" / "reproduction.md")
     outcomes = []
@@ -151,6 +165,8 @@ def main(argv: list[str] | None = None) -> int:
             print(f"\n== {i} of {len(steps)}: {' '.join([step.script, *step.options])}", flush=True)
             outcomes.append(run(step, args.quick, limit))
             print(f"== {outcomes[-1].state} after {outcomes[-1].seconds:.0f} s", flush=True)
+    if outcomes and not args.quick:
+        remember(outcomes)
     missing = write_page(HERE, page, args.quick)
     print(f"\nPage: {os.path.relpath(page)}")
     return report(outcomes, missing)

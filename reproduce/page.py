@@ -35,7 +35,7 @@ PAPERS = {
             ("Table 4 and §5.2: ALOI and ablations", "table_4", "aloi.py"),
             ("Table 5: sparse text, one label a row", "table_5", "table_5.py"),
             ("Table 6: several labels a row", "table_6", "multilabel.py"),
-            ("Table 6, rivals beside it", "multilabel", "multilabel.py"),
+            ("Table 6, peers beside it", "multilabel", "multilabel.py"),
             ("Table 7: precision against speed", "table_7", "table_7.py"),
         ],
     ),
@@ -65,6 +65,7 @@ committed, not when it was measured, is older than this page and may lack the in
 `python reproduce/all.py --page-only` writes the page anew without running anything.
 """
 BEYOND = "Beyond the papers"
+RUNS = "runs.json"  # what became of each script when it was last run
 
 
 def write_page(root: Path, page: Path, quick: bool = False) -> list[str]:
@@ -103,8 +104,27 @@ def write_page(root: Path, page: Path, quick: bool = False) -> list[str]:
     if rest:
         parts.append(f"## {BEYOND}\n")
         parts += [section(title_of(path), path, page) for path in rest]
+    if not quick:
+        parts += runs_of(root)
     page.write_text("\n".join(parts), encoding="utf-8")
     return missing
+
+
+def read_runs(root: Path) -> dict[str, dict]:
+    """{script: seconds, state and date of its last run}, as `all.py` wrote it."""
+    path = root / RUNS
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def runs_of(root: Path) -> list[str]:
+    """The section on how long the scripts took."""
+    runs = read_runs(root)
+    if not runs:
+        return []
+    lines = [f"| {script} | {run['state']} | {run['seconds']} | {run['date']} |" for script, run in runs.items()]
+    total = sum(run["seconds"] for run in runs.values())
+    head = ["| script | state | seconds | run ended |", "| --- | --- | ---: | --- |"]
+    return ["## The run\n", *head, *lines, f"| in all | | {total} | |", ""]
 
 
 def results_of(root: Path, folder: str, quick: bool) -> Path:

@@ -5,10 +5,9 @@ import tempfile
 import time
 
 import numpy as np
-from report import load_or_skip, load_tfidf, parse, publish
+from report import at_hand, load_or_skip, load_tfidf, parse, publish
 
 from manyclass import LabelTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier, load_model
-from manyclass.datasets import available
 from manyclass.models.precision import PRECISIONS
 
 SETTINGS = [  # set, name, model, smallest weights left out
@@ -47,8 +46,7 @@ def main() -> None:
     args = parse(__doc__)
     rows, notes = [], ["Recall Tree on ALOI: 5 epochs; one-against-all: 2; on WordNet: one pass. Else the defaults."]
     for name, called, model, prune in SETTINGS:
-        if not available(name):
-            notes.append(f"{name}, {called}: skipped, not in the folder named by MANYCLASS_DATA.")
+        if not at_hand([name]):
             continue
         X, y, X_test, y_test = load_or_skip(name) if name == "aloi" else load_tfidf(name)
         if args.quick:

@@ -3,11 +3,10 @@
 import time
 
 import numpy as np
-from report import load_or_skip, load_tfidf, parse, publish
+from report import at_hand, load_or_skip, load_tfidf, parse, publish
 from sklearn.preprocessing import normalize
 
 from manyclass import LabelTreeClassifier
-from manyclass.datasets import available
 from manyclass.metrics import precision_at_k
 
 CHANGES = [
@@ -50,12 +49,8 @@ def main() -> None:
     """Print the table."""
     args = parse(__doc__, sets={"nargs": "*", "default": list(SETS), "help": "which sets to run"})
     rows = []
-    for name, several in SETS.items():
-        if name not in args.sets:
-            continue
-        if not available(name):
-            print(f"{name} skipped: not in the folder named by MANYCLASS_DATA")
-            continue
+    for name in at_hand(args.sets):
+        several = SETS[name]
         if several:
             X, y, X_test, y_test = load_or_skip(name)
             X, X_test = normalize(X), normalize(X_test)

@@ -3,10 +3,9 @@
 import time
 
 import numpy as np
-from report import load_tfidf, parse, publish
+from report import at_hand, load_tfidf, parse, publish
 
 from manyclass import LabelTreeClassifier
-from manyclass.datasets import available
 
 SETS = {"clinc150": "CLINC150", "wordnet-hypernym": "WordNet", "revdict": "revdict"}
 
@@ -22,12 +21,8 @@ def main() -> None:
     """Print the table."""
     args = parse(__doc__, sets={"nargs": "*", "default": list(SETS), "help": "which sets to run"})
     rows = []
-    for name, title in SETS.items():
-        if name not in args.sets:
-            continue
-        if not available(name):
-            print(f"{name} skipped: not in the folder named by MANYCLASS_DATA")
-            continue
+    for name in at_hand(args.sets):
+        title = SETS[name]
         X, y, X_test, y_test = load_tfidf(name)
         if args.quick:
             keep = y < np.quantile(y, 0.05)

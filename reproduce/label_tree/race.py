@@ -1,6 +1,6 @@
 """The label tree beside PECOS, napkinXC and omikuji: the same rows in one run, each with its defaults, two threads.
 
-A set runs in a process of its own for us as for each rival, one at a time. Rivals are installed from PyPI into
+A set runs in a process of its own for us as for each peer, one at a time. Peers are installed from PyPI into
 environments of their own under `--folder`; one that cannot be installed is reported and left out.
 """
 
@@ -11,13 +11,12 @@ import tempfile
 import time
 
 import numpy as np
-from report import parse, publish
+from report import at_hand, parse, publish
 
 from manyclass import LabelTreeClassifier
 from manyclass.bench.peers import run_peer
 from manyclass.bench.sets import rows_of
 from manyclass.bench.vw import PeerUnavailable
-from manyclass.datasets import available
 from manyclass.metrics import precision_at_k
 
 # name: (title, what to reach: P@1, P@3, P@5)
@@ -31,10 +30,10 @@ SETS = {
     "eurlex-4k": ("EURLex-4K", (82.9, 69.4, 58.1)),
 }
 EXTRA = {
-    "folder": {"help": "where the rivals' environments are made (a temporary folder by default)"},
-    "rivals": {"nargs": "*", "default": ["pecos", "napkinxc", "omikuji"], "help": "which rivals to run"},
+    "folder": {"help": "where the peers' environments are made (a temporary folder by default)"},
+    "peers": {"nargs": "*", "default": ["pecos", "napkinxc", "omikuji"], "help": "which peers to run"},
     "sets": {"nargs": "*", "default": list(SETS), "help": "which sets to run"},
-    "timeout": {"type": float, "default": 900.0, "help": "seconds for one rival on one set (900)"},
+    "timeout": {"type": float, "default": 900.0, "help": "seconds for one peer on one set (900)"},
     "one": {"choices": list(SETS), "help": "run our side of one set, print JSON (the script calls itself)"},
 }
 
@@ -107,50 +106,56 @@ def main() -> None:
     rows, notes = [], []
     with tempfile.TemporaryDirectory() as temporary:
         folder = args.folder or temporary
-        for name in args.sets:
-            if not available(name):
-                notes.append(f"{name} skipped: not in the folder named by MANYCLASS_DATA.")
-                continue
+        for name in at_hand(args.sets):
             title, bar = SETS[name]
             command = [sys.executable, __file__, "--one", name] + ["--quick"] * args.quick
             ours = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
             share = f"{ours['work']:.0f} ({100 * ours['work'] / ours['classes']:.1f} %)"
             rows.append(
                 cells(
-                    title, "manyclass", ours["precision"], ours["train"], ours["predict"], ours["one"], ours["bytes"],
+                    title,
+                    "manyclass",
+                    ours["precision"],
+                    ours["train"],
+                    ours["predict"],
+                    ours["one"],
+                    ours["bytes"],
                     share,
                 )
             )
             print(rows[-1], flush=True)
-            reached = " / ".join(
-                f"{got:.2f} against {want}" for got, want in zip(ours["precision"], bar, strict=False)
-            )
+            reached = " / ".join(f"{got:.2f} against {want}" for got, want in zip(ours["precision"], bar, strict=False))
             notes.append(f"{title}: {reached}; recall of the labels scored {100 * ours['recall']:.1f} %.")
             data = thinned(name, args.quick)
-            for rival in args.rivals:
+            for peer in args.peers:
                 try:
-                    result = run_peer(rival, *data, folder=folder, threads=2, timeout=args.timeout)
+                    result = run_peer(peer, *data, folder=folder, threads=2, timeout=args.timeout)
                 except PeerUnavailable as error:
                     late = "timed out" in str(error)
                     why = f"not done in {args.timeout:g} s" if late else "could not be installed or run"
-                    print(f"{title}, {rival}: {error}", file=sys.stderr)
-                    notes.append(f"{title}, {rival}: {why}.")
+                    print(f"{title}, {peer}: {error}", file=sys.stderr)
+                    notes.append(f"{title}, {peer}: {why}.")
                     continue
                 precision = [100 * result.precision[k] for k in (1, 3, 5)]
                 rows.append(
                     cells(
-                        title, f"{rival} {result.version}", precision, result.train_seconds, result.predict_seconds,
-                        result.predict_one_seconds, result.model_bytes,
+                        title,
+                        f"{peer} {result.version}",
+                        precision,
+                        result.train_seconds,
+                        result.predict_seconds,
+                        result.predict_one_seconds,
+                        result.model_bytes,
                     )
                 )
                 print(rows[-1], flush=True)
     notes += [
-        "Defaults of LabelTreeClassifier with n_jobs=2; rivals with two threads. train: the fit call, data in memory, "
+        "Defaults of LabelTreeClassifier with n_jobs=2; peers with two threads. train: the fit call, data in memory, "
         "code compiled; predict: the whole test set, top 5; one row: median of 200 calls with one row, checks of the "
-        "input included. MB: ours in memory with all that further training needs; the rivals' file, pruned. work: "
+        "input included. MB: ours in memory with all that further training needs; the peers' file, pruned. work: "
         "routers and labels scored for a row, and its share of the number of classes.",
     ]
-    publish("race", "Label tree and rivals", rows, notes, args.quick)
+    publish("race", "Label tree and peers", rows, notes, args.quick)
 
 
 if __name__ == "__main__":

@@ -4,11 +4,10 @@ import os
 import tempfile
 
 import numpy as np
-from report import load_or_skip, load_tfidf, parse, publish
+from report import at_hand, load_or_skip, load_tfidf, parse, publish
 from sklearn.preprocessing import normalize
 
 from manyclass import LabelTreeClassifier, load_model
-from manyclass.datasets import available
 
 SETS = {"wordnet-hypernym": False, "clinc150": False, "eurlex-4k": True}  # several labels a row?
 PRUNES = (None, 0.0, 0.1, 0.3, 0.5, 1.0)  # None: the whole model
@@ -28,10 +27,8 @@ def main() -> None:
     """Print the table."""
     args = parse(__doc__, sets={"nargs": "*", "default": list(SETS), "help": "which sets to run"})
     rows = []
-    for name, several in SETS.items():
-        if name not in args.sets or not available(name):
-            print(f"{name} skipped: not asked for, or not in the folder named by MANYCLASS_DATA")
-            continue
+    for name in at_hand(args.sets):
+        several = SETS[name]
         X, y, X_test, y_test = load_or_skip(name) if several else load_tfidf(name)
         if several:
             X, X_test = normalize(X), normalize(X_test)

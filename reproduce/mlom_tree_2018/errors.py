@@ -1,16 +1,18 @@
 """LOM and MLOM tree on ALOI and Isolet: test error beside the papers', depth, work and balance.
 
-The paper's errors: Choromanska and Langford (2015), at most 20 passes, up to 64 K - 1 nodes.
+The paper's errors: Choromanska and Langford (2015), at most 20 passes, up to 64 K - 1 nodes, nine tenths of the rows to
+learn. ALOI's split at hand is of that size too. Isolet's published one is not: the paper's numbers stand beside 90/10.
 """
 
 import time
 
 import numpy as np
-from report import compare, load_or_skip, parse, publish
+from report import at_hand, compare, load_or_skip, nine_to_one, parse, publish
 
 from manyclass import LomTreeClassifier, MlomTreeClassifier, OneAgainstAllClassifier
 
 PAPER = {"aloi": {"lom": 16.50, "oaa": 13.78}, "isolet": {"lom": 6.36, "oaa": 3.56}}
+BESIDE = {"aloi": "published", "isolet": "90/10"}  # the split that is like the paper's
 SETTINGS = [
     ("LOM tree, defaults", LomTreeClassifier, {}, "lom"),
     ("MLOM tree, defaults", MlomTreeClassifier, {}, "lom"),
@@ -29,18 +31,14 @@ def splits(name: str, quick: bool):
     if quick:
         X, y, X_test, y_test = X[::10], y[::10], X_test[::4], y_test[::4]
     yield "published", (X, y, X_test, y_test)
-    together = [np.concatenate([part.toarray() if hasattr(part, "toarray") else part for part in (X, X_test)])]
-    labels = np.concatenate([y, y_test])
-    order = np.random.default_rng(0).permutation(len(labels))
-    cut = len(labels) // 10
-    rows = together[0]
-    yield "90/10", (rows[order[cut:]], labels[order[cut:]], rows[order[:cut]], labels[order[:cut]])
+    yield "90/10", nine_to_one(name, 10 if quick else 1)
 
 
 def main() -> None:
     args = parse(__doc__, seeds={"type": int, "default": 5})
     rows = []
-    for name, n_seeds in (("isolet", args.seeds), ("aloi", 1)):
+    for name in at_hand(PAPER):
+        n_seeds = args.seeds if name == "isolet" else 1
         for split, (X, y, X_test, y_test) in splits(name, args.quick):
             for setting, kind, options, paper in SETTINGS if split == "published" else SETTINGS[:N_MAIN]:
                 options = {**options, **({"n_epochs": 2} if args.quick else {})}
@@ -56,14 +54,14 @@ def main() -> None:
                 model.predict(X_test)
                 answer = (time.perf_counter() - start) / len(y_test)
                 n_classes = len(model.classes_)
-                printed = f"{PAPER[name][paper]:.2f}" if split == "published" else None
+                printed = f"{PAPER[name][paper]:.2f}" if split == BESIDE[name] else None
                 rows.append(
                     {
                         "data": name,
                         "split": split,
                         "model": setting,
                         "paper error %": printed,
-                        "printed in": None if printed is None else "LOM paper (2015), Table 3",
+                        "printed in": None if printed is None else "LOM paper (2015)",
                         "our error %": f"{np.mean(errors):.2f}",
                         **compare(float(np.mean(errors)), len(y_test), printed, len(y_test)),
                         "of seeds": f"{min(errors):.2f}-{max(errors):.2f}",
@@ -82,9 +80,10 @@ def main() -> None:
         f"Isolet: mean of {args.seeds} seeds; ALOI: one. Work: routers and class predictors scored for an answer. "
         "Balance: classes of the nodes at levels 0, 1 and 2 (those of a LOM tree are all that ever came by).",
         "Difference and p (N - 1 chi-squared test): the mean over seeds as if it were one run on the test rows.",
-        "Times: one thread of a busy machine with two cores, compiling left out. They compare within this table only, "
-        "and roughly.",
+        "Times: one thread, compiling left out.",
     ]
+    if not rows:
+        return
     publish("errors", "LOM and MLOM tree: test error", rows, notes, args.quick)
 
 

@@ -5,9 +5,7 @@ As in the paper: MLOM tree, LOM tree and one-against-all. All make the same numb
 
 import time
 
-import numpy as np
-import scipy.sparse as sp
-from report import BLUE, GREEN, GREY, ORANGE, compare, load_or_skip, parse, plt, publish, save
+from report import BLUE, GREEN, GREY, ORANGE, at_hand, compare, nine_to_one, parse, plt, publish, save
 
 from manyclass import LomTreeClassifier, MlomTreeClassifier, OneAgainstAllClassifier
 
@@ -21,17 +19,6 @@ KINDS = {
 }
 COLOURS = dict(zip(KINDS, (GREEN, BLUE, ORANGE, GREY), strict=True))
 REPEATS = 5  # answers of all test rows; the fastest counts
-
-
-def rows_of(name: str, quick: bool):
-    """All rows of a set, nine tenths of them to learn, drawn at random."""
-    X, y, X_test, y_test = load_or_skip(name)
-    stack = sp.vstack if sp.issparse(X) else np.concatenate
-    rows, labels = stack([X, X_test]), np.concatenate([y, y_test])
-    rows = rows.toarray() if sp.issparse(rows) else rows
-    order = np.random.default_rng(0).permutation(len(labels))[:: 20 if quick else 1]
-    cut = len(order) // 10
-    return rows[order[cut:]], labels[order[cut:]], rows[order[:cut]], labels[order[:cut]]
 
 
 def measure(kind, options: dict, X, y, X_test, y_test) -> dict:
@@ -75,11 +62,13 @@ def main() -> None:
     args = parse(__doc__, epochs={"type": int, "default": 10, "help": "passes over the rows (10)"})
     n_epochs = 1 if args.quick else args.epochs
     found: dict[str, dict[str, dict]] = {}
-    for name in SETS:
-        data, found[name] = rows_of(name, args.quick), {}
+    for name in at_hand(SETS):
+        data, found[name] = nine_to_one(name, 20 if args.quick else 1), {}
         for who, (kind, options) in KINDS.items():
             told = found[name][who] = measure(kind, {**options, "n_epochs": n_epochs, "random_state": 0}, *data)
             print(f"{name}, {who}: {100 * told['accuracy']:.2f} % after {told['train']:.1f} s", flush=True)
+    if not found:
+        return
     rows = []
     for name, models in found.items():
         for who, told in models.items():

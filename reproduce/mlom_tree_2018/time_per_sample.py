@@ -47,7 +47,7 @@ def main() -> None:
     ]
     notes = [
         "One pass over ALOI in pieces of 1,000 rows, checks of the inputs included: time of the processor, the least "
-        "of three passes. Measured on a busy machine with two cores: the shape says something, single peaks do not."
+        "of three passes."
     ]
     path = publish("time_per_sample", "Time spent on a sample", rows, notes, args.quick)
     figure, axes = new_plot("rows learned (thousands)", "µs a row", "Time spent on a sample, ALOI")

@@ -1,4 +1,4 @@
-"""The race: our estimators and the rivals on the same rows in the same run; writes docs/race.md. See --help."""
+"""The race: our estimators and the peers on the same rows in the same run; writes docs/race.md. See --help."""
 
 import sys
 from pathlib import Path

@@ -10,8 +10,8 @@ from report import (
     GREEN,
     GREY,
     ORANGE,
+    at_hand,
     compare,
-    load_or_skip,
     load_tfidf,
     new_plot,
     next_word,
@@ -21,6 +21,7 @@ from report import (
 )
 
 from manyclass import AdaGrad, RecallTreeClassifier
+from manyclass.datasets import load
 
 # The bound's multiplier and what it means. Vowpal Wabbit, the paper's program, reads 0 as "never stop early".
 BOUNDS = {1.0: "1: stop by the bound", 0.0: "0: stop by the recall itself", None: "none: always to a leaf"}
@@ -34,15 +35,16 @@ EXTRA = {
 
 def sets(args):
     """(name, rows, options) of each data set."""
-    train, _, test = load_or_skip("enwik8")
-    X_test, y_test = next_word(test[: 2_000 if args.quick else 100_000])
-    # One-hot words want a step size for each weight: chosen on the validation words.
-    words = {"learner": AdaGrad(), "n_epochs": 1}
-    X_train, y_train = next_word(train[: 20_000 if args.quick else args.tokens])
-    yield "enwik8", (X_train, y_train, X_test, y_test), words
-    n = 10_000 if args.quick else args.crossed_tokens
-    rows = (X_train[:n], y_train[:n], X_test, y_test)
-    yield "enwik8, crossed", rows, {**words, "path_features": "crossed"}
+    if at_hand(["enwik8"]):
+        train, _, test = load("enwik8")
+        X_test, y_test = next_word(test[: 2_000 if args.quick else 100_000])
+        # One-hot words want a step size for each weight: chosen on the validation words.
+        words = {"learner": AdaGrad(), "n_epochs": 1}
+        X_train, y_train = next_word(train[: 20_000 if args.quick else args.tokens])
+        yield "enwik8", (X_train, y_train, X_test, y_test), words
+        n = 10_000 if args.quick else args.crossed_tokens
+        rows = (X_train[:n], y_train[:n], X_test, y_test)
+        yield "enwik8, crossed", rows, {**words, "path_features": "crossed"}
     X_train, y_train, X_test, y_test = load_tfidf("wordnet-hypernym")
     if args.quick:
         X_train, y_train, X_test, y_test = X_train[::10], y_train[::10], X_test[::10], y_test[::10]

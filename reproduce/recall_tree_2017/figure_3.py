@@ -6,8 +6,8 @@ learned. No data set is needed.
 """
 
 import numpy as np
-from matplotlib.colors import ListedColormap
-from report import compare, parse, plt, publish, save
+from matplotlib.colors import ListedColormap, to_rgb
+from report import BLUE, GREEN, ORANGE, PURPLE, compare, parse, plt, publish, save
 
 from manyclass import LomTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier
 
@@ -15,7 +15,9 @@ N_CELLS, N_TEST, DEPTH, PIXELS = 16, 10_000, 8, 300
 # Columns cut at different heights; labels 0 and 1 have two places each, and no linear predictor can claim both.
 CUTS, HEIGHTS = np.array([-0.5, 0.0, 0.5]), np.array([-0.3, 0.3, -0.3, 0.3])
 LABELS = np.array([[0, 1], [2, 3], [4, 0], [1, 5]])  # of each column: below, above
-PALETTE = ListedColormap([*plt.get_cmap("tab20").colors[::2], *plt.get_cmap("tab20").colors[1::2]][:N_CELLS])
+# Okabe and Ito's colours, and each again mixed with white: told apart by the colour-blind.
+FULL = [to_rgb(colour) for colour in (BLUE, ORANGE, GREEN, PURPLE, "#56B4E9", "#D55E00", "#F0E442", "#777777")]
+PALETTE = ListedColormap([*FULL, *(tuple(0.4 * part + 0.6 for part in colour) for colour in FULL)][:N_CELLS])
 DRAWN = ("one-against-all", "tree", "Recall Tree, path features crossed")
 
 

@@ -1,9 +1,8 @@
 """What a start at the class mean is worth to the Recall Tree on text: one pass and five, test accuracy."""
 
-from report import load_tfidf, p_text, p_value, parse, publish
+from report import at_hand, load_tfidf, p_text, p_value, parse, publish
 
 from manyclass import RecallTreeClassifier
-from manyclass.datasets import available
 
 SETS, EPOCHS, STARTS = ("clinc150", "wordnet-hypernym"), (1, 5), (0, 10, 20)
 
@@ -12,10 +11,7 @@ def main() -> None:
     """Print the table."""
     args = parse(__doc__)
     rows = []
-    for name in SETS:
-        if not available(name):
-            print(f"{name} skipped: not in the folder named by MANYCLASS_DATA")
-            continue
+    for name in at_hand(SETS):
         X, y, X_test, y_test = load_tfidf(name)
         step = 20 if args.quick else 1
         for n_epochs in EPOCHS:

@@ -13,11 +13,10 @@ import time
 from pathlib import Path
 
 import numpy as np
-from report import BLUE, GREY, ORANGE, load_tfidf, new_plot, p_text, p_value, parse, publish, save
+from report import BLUE, GREY, ORANGE, at_hand, load_tfidf, new_plot, p_text, p_value, parse, publish, save
 
 from manyclass import RecallTreeClassifier
 from manyclass.bench.vw import PeerUnavailable, find_vw, run_recall_tree, write_vw_text
-from manyclass.datasets import available
 
 # name: (what it is, options for Vowpal Wabbit, so that it is not starved of weights or depth)
 SETS = {
@@ -80,10 +79,8 @@ def main() -> None:
         print(json.dumps(run_one(args.one, args.quick)))
         return
     rows, found, failures = [], {}, []
-    for name, (what, _) in SETS.items():
-        if not available(name):
-            print(f"skipped {name}: its file is not in the folder that MANYCLASS_DATA names")
-            continue
+    for name in at_hand(SETS):
+        what, _ = SETS[name]
         command = [sys.executable, __file__, "--one", name, *(["--quick"] if args.quick else [])]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         told = json.loads(done.stdout.splitlines()[-1])

@@ -4,11 +4,10 @@ import time
 
 import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter
-from report import BLUE, GREEN, ORANGE, compare, load_or_skip, parse, plt, publish, save
+from report import BLUE, GREEN, ORANGE, at_hand, compare, load_or_skip, parse, plt, publish, save
 from sklearn.preprocessing import normalize
 
 from manyclass import SpectralTreeClassifier
-from manyclass.datasets import available
 from manyclass.metrics import precision_at_k
 
 SETS = {"eurlex-4k": "EURLex-4K", "delicious": "Delicious"}
@@ -87,10 +86,8 @@ def main() -> None:
     nothing = compare(0.0, 1, None, 1, "half of k")
     rows = [row("LSHTC", f"paper, Table 7: {who}", shares, speed, nothing) for who, *shares, speed in PAPER]
     found: dict[str, dict[int, dict]] = {}
-    for name, title in SETS.items():
-        if not available(name):
-            print(f"skipped: {name} is not in the folder that MANYCLASS_DATA names")
-            continue
+    for name in at_hand(SETS):
+        title = SETS[name]
         X, Y, X_test, Y_test = load_or_skip(name)
         X, X_test = normalize(X).astype(np.float32), normalize(X_test).astype(np.float32)
         if args.quick:

@@ -14,7 +14,7 @@ from report import BLUE, ORANGE, load_or_skip, new_plot, parse, publish, save
 from threadpoolctl import threadpool_limits
 
 from manyclass import OneAgainstAllClassifier, RecallTreeClassifier
-from manyclass.bench.race import machine
+from manyclass.bench.origin import machine
 from manyclass.bench.timing import seconds_of
 from manyclass.bench.vw import PeerUnavailable, find_vw, run_recall_tree, write_vw_text
 

@@ -1,1 +1,1 @@
-../recall_tree_2017/report.py
+../report.py

@@ -7,7 +7,7 @@ from report import load_or_skip, parse, publish
 from sklearn.linear_model import SGDClassifier
 
 from manyclass import OneAgainstAllClassifier, RecallTreeClassifier
-from manyclass.bench.race import machine
+from manyclass.bench.origin import machine
 from manyclass.bench.timing import seconds_of_one_row
 from manyclass.kernels.inputs import Dense
 from manyclass.models import recall_tree
@@ -25,8 +25,8 @@ def main() -> None:
     X, X_test = X.toarray().astype(np.float32), X_test.toarray().astype(np.float32)
     step = 20 if args.quick else 1
     told = {}
-    rival = SGDClassifier(max_iter=1, tol=None, random_state=0).fit(X[::20], y[::20])
-    told["scikit-learn SGDClassifier.predict"] = base = seconds_of_one_row(rival.predict, X_test)
+    peer = SGDClassifier(max_iter=1, tol=None, random_state=0).fit(X[::20], y[::20])
+    told["scikit-learn SGDClassifier.predict"] = base = seconds_of_one_row(peer.predict, X_test)
     for name, options in (("defaults", {}), ("one path", {"beam": 1})):
         model = RecallTreeClassifier(random_state=0, n_epochs=1, **options).fit(X[::step], y[::step])
         told[f"Recall Tree, {name}: predict"] = seconds_of_one_row(model.predict, X_test)

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from manyclass import LabelTreeClassifier, OneAgainstAllClassifier
 from manyclass.bench.naive_hash import naive_layout, score_naively
-from manyclass.bench.race import machine
+from manyclass.bench.origin import machine
 from manyclass.bench.timing import seconds_of
 from manyclass.datasets import Hierarchy, available
 from manyclass.estimators.batches import as_batch

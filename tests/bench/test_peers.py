@@ -1,4 +1,4 @@
-"""Other programs as rivals: the files exchanged and what happens when one fails. Runs none of them."""
+"""Other programs as peers: the files exchanged and what happens when one fails. Runs none of them."""
 
 import json
 import sys
@@ -57,7 +57,7 @@ def test_files_go_to_the_runner_and_back(tmp_path, monkeypatch):
     tasks = []
 
     def fixed(given):
-        """No rival: labels 2 and 0 for every row, to follow the files."""
+        """No peer: labels 2 and 0 for every row, to follow the files."""
         tasks.append(given)
         (given.folder / "model" / "layers").mkdir(parents=True)
         (given.folder / "model" / "layers" / "weights").write_bytes(b"12345")
@@ -133,7 +133,7 @@ def test_answers_that_do_not_fit_are_said_clearly(tmp_path, numbers, top, messag
         ("work.joinpath('answers.json').write_text('')", "no answers that can be read"),
     ],
 )
-def test_a_rival_that_fails_is_said_clearly(tmp_path, name, text, message):
+def test_a_peer_that_fails_is_said_clearly(tmp_path, name, text, message):
     timeout = 0.5 if message == "timed out" else None
     with pytest.raises(PeerUnavailable, match=message):
         run_peer(name, X, Y, X, Y, tmp_path, timeout=timeout, command=script(tmp_path, text))
@@ -144,13 +144,13 @@ def test_a_program_that_is_not_there(tmp_path):
         run_peer("pecos", X, Y, X, Y, tmp_path, command=[str(tmp_path / "python")])
 
 
-def test_the_runner_without_the_rival(tmp_path):
-    """The real runner under a Python without the rival: the reason is in the message."""
+def test_the_runner_without_the_peer(tmp_path):
+    """The real runner under a Python without the peer: the reason is in the message."""
     with pytest.raises(PeerUnavailable, match="No module named 'napkinxc'"):
         run_peer("napkinxc", X, Y, X, Y, tmp_path, command=[sys.executable])
 
 
-def test_what_the_rival_is_asked(tmp_path):
+def test_what_the_peer_is_asked(tmp_path):
     keep = f"Path({str(tmp_path / 'request.json')!r}).write_text((work / 'request.json').read_text())\nsys.exit(1)"
     with pytest.raises(PeerUnavailable):
         run_peer("omikuji-bonsai", X, Y, X, Y, tmp_path, {"max_depth": 2, "n_trees": 1}, command=script(tmp_path, keep))
@@ -164,7 +164,7 @@ def test_what_the_rival_is_asked(tmp_path):
     assert PEERS["omikuji-bonsai"].options["max_depth"] == 3
 
 
-def test_every_rival_has_a_function():
+def test_every_peer_has_a_function():
     assert {peer.peer for peer in PEERS.values()} == set(peer_runner.LEARNERS)
     for name in peer_runner.LEARNERS:
         assert callable(peer_runner.learner(name))
@@ -196,7 +196,7 @@ def test_classes_become_labels():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"name": "no-such-rival"}, "omikuji-bonsai, pecos"),
+        ({"name": "no-such-peer"}, "omikuji-bonsai, pecos"),
         ({"k": 0}, "1 or more"),
         ({"threads": 0}, "1 or more"),
         ({"X_train": X[:2]}, "X_train has 2 rows and Y_train 3"),

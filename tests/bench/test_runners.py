@@ -1,4 +1,4 @@
-"""What runs under a rival's Python: the forms rows are put in, top labels, medians; and scikit-learn, which is here."""
+"""What runs under a peer's Python: the forms rows are put in, top labels, medians; and scikit-learn, which is here."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Vowpal Wabbit as a rival: the files it reads and what happens when it is missing. Runs no Vowpal Wabbit."""
+"""Vowpal Wabbit as a peer: the files it reads and what happens when it is missing. Runs no Vowpal Wabbit."""
 
 import shlex
 import sys
@@ -88,7 +88,7 @@ def test_an_environment_that_cannot_be_made_is_said_clearly(tmp_path):
         ([sys.executable, "-c", "import time; time.sleep(60)"], "timed out"),
     ],
 )
-def test_a_rival_that_fails_is_said_clearly(tmp_path, run, command, message):
+def test_a_peer_that_fails_is_said_clearly(tmp_path, run, command, message):
     timeout = 0.2 if message == "timed out" else None
     with pytest.raises(PeerUnavailable, match=message):
         run(tmp_path / "train.txt", tmp_path / "test.txt", [0], 2, tmp_path, command=command, timeout=timeout)

@@ -55,9 +55,7 @@ def change(toy, monkeypatch):
         entry = PUBLIC_SETS["toy"]
         of_file = {key: value for key, value in facts.items() if key in ("urls", "sha256")}
         of_set = {key: value for key, value in facts.items() if key not in of_file}
-        monkeypatch.setitem(
-            PUBLIC_SETS, "toy", replace(entry, files=(replace(entry.files[0], **of_file),), **of_set)
-        )
+        monkeypatch.setitem(PUBLIC_SETS, "toy", replace(entry, files=(replace(entry.files[0], **of_file),), **of_set))
 
     return change
 
@@ -94,6 +92,7 @@ def test_the_folder_of_the_user_comes_first(server, toy, tmp_path, monkeypatch):
     other = parse_text(tmp_path, b"1 0 1\n1 2 0\n")
     write_packed(tmp_path / "toy.npz.xz", other)
     assert load("toy")[1].tolist() == [1]
+    assert fetch("toy") == tmp_path / "toy.npz.xz"
 
 
 def parse_text(folder, text):

@@ -1,4 +1,4 @@
-"""Who takes part in the race: our estimators and the rivals, with what each can take."""
+"""Who takes part in the race: our estimators and the peers, with what each can take."""
 
 import math
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""Train and ask one rival inside its own environment: ``python peer_runner.py FOLDER``; see `manyclass.bench.peers`.
+"""Train and ask one peer inside its own environment: ``python peer_runner.py FOLDER``; see `manyclass.bench.peers`.
 
-This file and `runners/` run under the rival's Python, without manyclass: they import numpy, scipy and the rival only.
+This file and `runners/` run under the peer's Python, without manyclass: they import numpy, scipy and the peer only.
 FOLDER holds `request.json` (peer, options, k, threads, several) and the sparse matrices `X_train.npz`, `Y_train.npz`
-and `X_test.npz`. It gets the rival's model in `model`, its answers in `answers.npz` and the measured numbers in
+and `X_test.npz`. It gets the peer's model in `model`, its answers in `answers.npz` and the measured numbers in
 `answers.json`.
 """
 
@@ -19,7 +19,7 @@ import scipy.sparse as sp
 # As a script, this file's folder is where Python looks for modules, and there is no package around it.
 ROOM = f"{__package__}.runners" if __package__ else "runners"
 measure = import_module(f"{ROOM}.measure")
-# rival: (file in `runners`, its function, Task -> Trained)
+# peer: (file in `runners`, its function, Task -> Trained)
 LEARNERS = {
     "fasttext": ("fast_text", "fast_text"),
     "napkinxc": ("label_trees", "napkinxc"),
@@ -32,7 +32,7 @@ LEARNERS = {
 
 
 def learner(peer: str) -> Callable[[Any], Any]:
-    """The function that trains a rival."""
+    """The function that trains a peer."""
     file, function = LEARNERS[peer]
     return getattr(import_module(f"{ROOM}.{file}"), function)
 
@@ -61,7 +61,7 @@ def main(folder: Path) -> None:
         return train(task_type(X_train, Y_train, place, *asked, X_test)).train_seconds
 
     train_seconds, n_trainings = trained.train_seconds, trained.n_trainings
-    outside = trained.predict_seconds is not None  # such a rival has measured its training often enough itself
+    outside = trained.predict_seconds is not None  # such a peer has measured its training often enough itself
     if not outside:
         train_seconds, n_trainings = measure.median_of_training(train_seconds, again)
     numbers = {
@@ -71,7 +71,7 @@ def main(folder: Path) -> None:
         "predict_seconds": trained.predict_seconds if outside else predict_seconds,
         "predict_one_seconds": one_seconds,
         "model_bytes": sum(path.stat().st_size for path in files) if files else trained.model_bytes,
-        "loaded_bytes": loaded,
+        "loaded_bytes": None if trained.peak_bytes else loaded,  # of this process, not of the further one
         "peak_bytes": peak,
         "note": trained.note,
     }

@@ -1,9 +1,9 @@
-"""Other programs as rivals: label trees, Vowpal Wabbit, fastText, scikit-learn, River, each in its own environment.
+"""Other programs as peers: label trees, Vowpal Wabbit, fastText, scikit-learn, River, each in its own environment.
 
-`run_peer` makes a virtual environment for the rival on first use, hands the data over in files, and has the rival's
+`run_peer` makes a virtual environment for the peer on first use, hands the data over in files, and has the peer's
 Python run `peer_runner.py`. What the times cover:
 
-- training: the rival's own training call, with the rows in memory in the form it takes. Writing and reading files is
+- training: the peer's own training call, with the rows in memory in the form it takes. Writing and reading files is
   not timed, neither the exchange of data nor omikuji's text file, but napkinXC writes its model while it trains;
   Training of less than 10 seconds is done three times, and the median counts;
 - prediction: one call for all test rows with all threads, the model being loaded; the median of up to three passes
@@ -11,7 +11,7 @@ Python run `peer_runner.py`. What the times cover:
 - prediction of one row: the median of single calls with one thread, for up to 200 rows spread over the test set.
 
 The times are wall clock inside one process, so that starting it does not count. Rows are put in the form that the
-rival takes beforehand. Vowpal Wabbit is measured as `vw.py` says. `peak_bytes` is the most that the rival's process
+peer takes beforehand. Vowpal Wabbit is measured as `vw.py` says. `peak_bytes` is the most that the peer's process
 held from the start of training to the end of prediction, rows included; `loaded_bytes` what it held before.
 """
 
@@ -36,7 +36,7 @@ RUNNER = Path(__file__).with_name("peer_runner.py")
 
 @dataclass(frozen=True)
 class Peer:
-    """A rival: what to install, and its options where they are not its own defaults."""
+    """A peer: what to install, and its options where they are not its own defaults."""
 
     peer: str  # as `peer_runner.py` calls it, and its environment's folder
     installs: tuple[str, ...]  # words after `pip install`
@@ -63,7 +63,10 @@ PEERS: Mapping[str, Peer] = MappingProxyType(
         "pecos": Peer("pecos", PECOS, {"beam_size": 10}),
         "napkinxc": Peer("napkinxc", NAPKINXC, {"seed": 0}),
         "vw-recall-tree": Peer("vowpalwabbit", VOWPAL, {"learner": "recall_tree", **LOGISTIC}),
-        "vw-log-multi": Peer("vowpalwabbit", VOWPAL, {"learner": "log_multi", **LOGISTIC}),
+        # It learns by absolute loss, whatever it is told.
+        "vw-log-multi": Peer(
+            "vowpalwabbit", VOWPAL, {"learner": "log_multi", "loss_function": "quantile", "passes": 10}
+        ),
         "vw-oaa": Peer("vowpalwabbit", VOWPAL, {"learner": "oaa", "loss_function": "squared", "passes": 10}),
         "vw-plt": Peer("vowpalwabbit", VOWPAL, {"learner": "plt", **LOGISTIC}),
         "fasttext-hs": Peer("fasttext", FASTTEXT, {"loss": "hs", **TUTORIAL}),
@@ -81,17 +84,17 @@ PEERS: Mapping[str, Peer] = MappingProxyType(
 
 @dataclass(frozen=True)
 class PeerResult:
-    """One run of a rival; the module's docstring says what the times cover."""
+    """One run of a peer; the module's docstring says what the times cover."""
 
     name: str
     version: str
-    settings: Mapping[str, Any]  # what differs from the rival's own defaults
-    top_labels: np.ndarray  # (n_test, k) label ids, best first; -1 where the rival gave fewer
+    settings: Mapping[str, Any]  # what differs from the peer's own defaults
+    top_labels: np.ndarray  # (n_test, k) label ids, best first; -1 where the peer gave fewer
     precision: Mapping[int, float]  # P@1, P@3, P@5, as far as k goes
     train_seconds: float
     predict_seconds: float  # all test rows
     predict_one_seconds: float  # one row
-    model_bytes: int | None  # on disk, as the rival saves it; of its arrays where it only pickles; None: not known
+    model_bytes: int | None  # on disk, as the peer saves it; of its arrays where it only pickles; None: not known
     threads: int
     n_trainings: int = 1
     loaded_bytes: int | None = None  # held in memory before training
@@ -104,28 +107,28 @@ def run_peer(
     options: Mapping[str, Any] | None = None, *, k: int = 5, threads: int = 2, timeout: float | None = None,
     command: Sequence[str] | None = None,
 ) -> PeerResult:  # fmt: skip
-    """Train a rival on some rows and ask it about others.
+    """Train a peer on some rows and ask it about others.
 
     Parameters
     ----------
     name : str
-        The rival and its settings, one of `PEERS`.
+        The peer and its settings, one of `PEERS`.
     X_train, X_test : array or sparse matrix of shape (n_rows, n_features)
-        Given to the rival as float32.
+        Given to the peer as float32.
     Y_train, Y_test : array of int of shape (n_rows,), or sparse matrix of shape (n_rows, n_labels)
         Classes counted from 0, or an indicator matrix of labels.
     folder : path
-        Where the rivals' environments are, each in a folder of its own; made on first use from PyPI.
+        Where the peers' environments are, each in a folder of its own; made on first use from PyPI.
     options : mapping, optional
-        More settings by the rival's own names, as the functions in `runners` list them, over those of `PEERS`.
+        More settings by the peer's own names, as the functions in `runners` list them, over those of `PEERS`.
     k : int
         How many labels to ask for.
     threads : int
         For training, and for answering many rows.
     timeout : float, optional
-        Seconds for the rival's whole process.
+        Seconds for the peer's whole process.
     command : sequence of str, optional
-        The words that start the rival's Python, instead of making an environment in `folder`.
+        The words that start the peer's Python, instead of making an environment in `folder`.
 
     Returns
     -------
@@ -135,12 +138,12 @@ def run_peer(
     Raises
     ------
     PeerUnavailable
-        If the rival cannot be installed, fails, or takes longer than `timeout`; the reason is in the message.
+        If the peer cannot be installed, fails, or takes longer than `timeout`; the reason is in the message.
     ValueError
-        If the data are not as described, or there is no such rival.
+        If the data are not as described, or there is no such peer.
     """
     if name not in PEERS:
-        raise ValueError(f"There is no rival {name!r}; there are {', '.join(PEERS)}.")
+        raise ValueError(f"There is no peer {name!r}; there are {', '.join(PEERS)}.")
     k, threads = index(k), index(threads)
     if k < 1 or threads < 1:
         raise ValueError(f"k and threads must be 1 or more, got {k} and {threads}.")
@@ -222,5 +225,5 @@ def _read_answers(work: Path, line: str, shape: tuple[int, int], n_labels: int) 
 
 
 def _whole(number: Any) -> int | None:
-    """A number of bytes, or None where the rival could not tell."""
+    """A number of bytes, or None where the peer could not tell."""
     return None if number is None else int(number)

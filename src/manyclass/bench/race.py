@@ -1,7 +1,7 @@
-"""The race: our estimators and the rivals on the same rows, one at a time, each cell in a process of its own.
+"""The race: our estimators and the peers on the same rows, one at a time, each cell in a process of its own.
 
 A cell is an entrant on a set. Its numbers are kept as one JSON file, so that a race that was stopped goes on where it
-was; a cell that failed or took too long is kept with the reason. What is measured, for ours as for the rivals:
+was; a cell that failed or took too long is kept with the reason. What is measured, for ours as for the peers:
 
 - training: wall clock of the training call, rows in memory, ours compiled beforehand on a few rows; the median of three
   where it took less than 10 seconds;
@@ -10,12 +10,11 @@ was; a cell that failed or took too long is kept with the reason. What is measur
 - memory: the most that the process held from training to prediction, rows included, and what it held before;
 - the size of the model on disk.
 
-`manyclass.bench.peers` says more on the rivals.
+`manyclass.bench.peers` says more on the peers.
 """
 
 import json
 import os
-import platform
 import re
 import shutil
 import signal
@@ -26,7 +25,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +33,12 @@ import scipy.sparse as sp
 
 from manyclass.bench.cell import write_rows
 from manyclass.bench.entrants import ENTRANTS, Entrant, settings_of
+from manyclass.bench.origin import commit, machine
 from manyclass.bench.peers import PEERS
 from manyclass.bench.sets import SETS, RaceSet, Rows, SetUnavailable, prepare
 from manyclass.bench.vw import PeerUnavailable, peer_environment
 
-DONE, FAILED, LATE, SKIPPED = "done", "failed", "late", "skipped"
+DONE, FAILED, LATE, SKIPPED, ABSENT = "done", "failed", "late", "skipped", "not installed"
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Plan:
     """What to run, and how."""
 
     cells: Path  # the folder of results
-    environments: Path  # where the rivals are installed
+    environments: Path  # where the peers are installed
     sets: Sequence[str] = tuple(SETS)
     entrants: Sequence[str] = tuple(ENTRANTS)
     cap_seconds: float = 300.0  # for the process of one cell
@@ -55,13 +54,13 @@ class Plan:
     threads: int = 2
     n_train: int | None = None
     n_test: int | None = None
-    install_seconds: float = 900.0  # for one command that installs a rival
+    install_seconds: float = 900.0  # for one command that installs a peer
     end_seconds: float | None = None  # no cell is begun later than this after the start
-    commands: Mapping[str, Sequence[str]] = field(default_factory=dict)  # a rival's Python, instead of installing it
+    commands: Mapping[str, Sequence[str]] = field(default_factory=dict)  # a peer's Python, instead of installing it
 
 
 def run_race(plan: Plan, say: Callable[[str], None] = print) -> None:
-    """Run the cells of a plan that have no result yet.
+    """Run the cells of a plan that have no result yet, and those of peers that could not be installed.
 
     Nothing that goes wrong in a cell ends the race: its reason is kept in place of its numbers.
 
@@ -78,7 +77,7 @@ def run_race(plan: Plan, say: Callable[[str], None] = print) -> None:
     for name in plan.sets:
         one = SETS[name]
         able = [entrant for entrant in map(ENTRANTS.__getitem__, plan.entrants) if entrant.takes(one)]
-        waiting = [entrant for entrant in able if not _path(plan, one, entrant).exists()]
+        waiting = [entrant for entrant in able if _state(plan, one, entrant) in (None, ABSENT)]
         if not waiting:
             continue
         try:
@@ -132,6 +131,12 @@ def _path(plan: Plan, one: RaceSet, entrant: Entrant) -> Path:
     return plan.cells / f"{one.name}.{entrant.name}.json"
 
 
+def _state(plan: Plan, one: RaceSet, entrant: Entrant) -> str | None:
+    """What became of a cell; None if it was not run."""
+    path = _path(plan, one, entrant)
+    return json.loads(path.read_text(encoding="utf-8"))["state"] if path.exists() else None
+
+
 def _write(path: Path, cell: dict[str, Any]) -> None:
     """In one step: a race that is stopped leaves no half a cell."""
     half = path.with_suffix(".half")
@@ -159,12 +164,12 @@ def _cell(
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "commit": commit(), **machine(),
     }  # fmt: skip
     if smaller := _hopeless(plan, one, entrant):
-        return {**cell, "state": SKIPPED, "reason": f"already over its limits on {smaller}"}
+        return {**cell, "state": SKIPPED, "reason": smaller}
     command: list[str] | str = []
     if not entrant.ours:
         command = _start(plan, entrant, started)
         if isinstance(command, str):
-            return {**cell, "reason": command}
+            return {**cell, "state": ABSENT, "reason": command}
     request = {
         "entrant": entrant.name, "estimator": entrant.estimator, "settings": settings, "threads": plan.threads,
         "n_test": entrant.n_test, "rows": str(work / "rows"), "command": command, "memory_bytes": plan.memory_bytes,
@@ -173,19 +178,19 @@ def _cell(
 
 
 def _hopeless(plan: Plan, one: RaceSet, entrant: Entrant) -> str:
-    """The smaller set of a series that the entrant did not finish, if there is one."""
-    if not one.series:
+    """Why a set need not be tried: what became of the entrant on the next smaller one of its series."""
+    smaller = [SETS[name] for name in list(SETS)[: list(SETS).index(one.name)] if SETS[name].series == one.series]
+    if not one.series or not smaller:
         return ""
-    for name in list(SETS)[: list(SETS).index(one.name)]:
-        path = _path(plan, SETS[name], entrant)
-        if SETS[name].series == one.series and path.exists():
-            if json.loads(path.read_text(encoding="utf-8"))["state"] != DONE:
-                return SETS[name].title
-    return ""
+    path = _path(plan, smaller[-1], entrant)
+    cell = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"state": DONE}
+    if cell["state"] in (DONE, ABSENT):
+        return ""
+    return cell["reason"] if cell["state"] == SKIPPED else f"{cell['reason']}, with {cell['n_classes']:,} classes"
 
 
 def _start(plan: Plan, entrant: Entrant, started: dict[str, list[str] | str]) -> list[str] | str:
-    """The words that start a rival's Python, or why there is none; installed at most once in a race."""
+    """The words that start a peer's Python, or why there is none; installed at most once in a race."""
     if entrant.name in plan.commands:
         return list(plan.commands[entrant.name])
     peer = PEERS[entrant.name]
@@ -207,7 +212,7 @@ def run_capped(request: dict[str, Any], folder: Path, cap_seconds: float, thread
     bounds = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "OPENBLAS", "MKL")}
     environment = {**os.environ, **bounds}
     if not request["estimator"]:
-        environment["TMPDIR"] = str(folder)  # a rival that is ended leaves nothing behind
+        environment["TMPDIR"] = str(folder)  # a peer that is ended leaves nothing behind
     words = [sys.executable, "-m", "manyclass.bench.cell", str(folder)]
     with open(folder / "errors.txt", "wb") as errors:
         process = subprocess.Popen(
@@ -245,44 +250,3 @@ def _reason(text: str) -> str:
     last = re.sub(r"(?<![\w.])(?:/[\w.+-]+){2,}", "…", lines[-1] if lines else "no reason given")
     last = re.sub(r"^[\w.]*\.(\w+(?:Error|Unavailable))\b", r"\1", last)
     return last if len(last) <= 200 else f"{last[:199]}…"
-
-
-def commit() -> str:
-    """The commit of these sources, with a plus where they were changed since; unknown outside a checkout."""
-    here = Path(__file__).parent
-    told = []
-    for words in (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "--", str(here.parent)]):
-        try:
-            done = subprocess.run(["git", "-C", str(here), *words], capture_output=True, text=True)
-        except OSError:
-            return "unknown"
-        if done.returncode:
-            return "unknown"
-        told.append(done.stdout.strip())
-    return told[0] + ("+" if told[1] else "")
-
-
-def machine() -> dict[str, Any]:
-    """What the numbers depend on besides the sources."""
-    versions = {name: version(name) for name in ("numpy", "scipy", "numba", "scikit-learn")}
-    return {"machine": _processor(), "python": platform.python_version(), "versions": versions}
-
-
-def _processor() -> str:
-    names = [platform.processor() or platform.machine()]
-    try:
-        told = dict(line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().splitlines() if ":" in line)
-        names += [value.strip() for key, value in told.items() if key.strip() == "model name"]
-    except OSError:
-        pass
-    memory = physical_bytes()
-    size = f", {memory / 2**30:.0f} GiB" if memory else ""
-    return f"{names[-1]}, {os.cpu_count()} cores{size}, {platform.system()}"
-
-
-def physical_bytes() -> int | None:
-    """The machine's memory, where the system says."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from manyclass.bench.entrants import ENTRANTS
-from manyclass.bench.race import Plan, forget, physical_bytes, read_cells, run_race
+from manyclass.bench.origin import physical_bytes
+from manyclass.bench.race import Plan, forget, read_cells, run_race
 from manyclass.bench.race_page import write_page
 from manyclass.bench.sets import SETS
 
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None, home: Path, page: Path) -> int:
     for name in options.again:
         print(f"{name}: {forget(plan, name)} cells to do again")
     status = 0
-    # Told to end, by a terminal or a system that shuts down, it ends the cell that runs: no rival stays behind.
+    # Told to end, by a terminal or a system that shuts down, it ends the cell that runs: no peer stays behind.
     before = [(number, signal.signal(number, signal.default_int_handler)) for number in (signal.SIGINT, signal.SIGTERM)]
     try:
         if not options.page_only:
@@ -76,7 +77,7 @@ def _plan(options: argparse.Namespace, cells: Path) -> Plan:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Our estimators and the rivals, the same rows in the same run.")
+    parser = argparse.ArgumentParser(description="Our estimators and the peers, the same rows in the same run.")
     add = parser.add_argument
     add("--quick", action="store_true", help="small slices, five minutes at most: does it run, not what it shows")
     add("--ours", action="store_true", help="our estimators only; installs nothing")
@@ -87,5 +88,5 @@ def _parser() -> argparse.ArgumentParser:
     add("--cap", type=float, default=300.0, help="seconds for one cell (300)")
     add("--memory-gb", type=float, help="memory for one cell (three quarters of the machine's)")
     add("--threads", type=int, default=2, help="for training and for answering many rows (2)")
-    add("--folder", default=".venv/rivals", help="where the rivals are installed (.venv/rivals)")
+    add("--folder", default=".venv/peers", help="where the peers are installed (.venv/peers)")
     return parser

@@ -46,7 +46,7 @@ def plot_all(cells: Sequence[Cell], folder: Path) -> list[tuple[Path, str]]:
 
 
 def style(name: str) -> dict[str, Any]:
-    """Colour, marker and size of an entrant: ours large with a dark edge, rivals small and in front of them."""
+    """Colour, marker and size of an entrant: ours large with a dark edge, peers small and in front of them."""
     entrant = ENTRANTS[name]
     place = [other.name for other in ENTRANTS.values() if other.family == entrant.family].index(name)
     drawn = {"color": COLOURS[entrant.family], "marker": MARKERS[place % len(MARKERS)], "linestyle": "none"}
@@ -83,7 +83,7 @@ def _against_classes(cells: Sequence[Cell], path: Path, title: str) -> None:
 
     panels = (
         ("predict_one_seconds", 1e6, "prediction of one row (µs)"),
-        ("train_seconds", 1.0, "training (s)"),
+        ("train_seconds", 1e6, "training, all passes (µs a row)"),
         ("model_bytes", 1e-6, "model on disk (MB)"),
         ("", 100.0, "accuracy (%)"),
     )
@@ -95,6 +95,8 @@ def _against_classes(cells: Sequence[Cell], path: Path, title: str) -> None:
             if not mine or None in values or (key == "train_seconds" and name == UNTRAINED):
                 continue
             drawn = {**style(name), "linestyle": "-", "linewidth": 2.0 if ENTRANTS[name].ours else 1.0}
+            if key == "train_seconds":
+                values = [value / cell["n_train"] for value, cell in zip(values, mine, strict=True)]
             classes = [cell["n_classes"] for cell in mine]
             axes.plot(classes, [factor * value for value in values], label=ENTRANTS[name].title, **drawn)
         axes.set_xscale("log")

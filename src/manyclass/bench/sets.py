@@ -1,15 +1,13 @@
 """The data of the race: public sets prepared alike for all, and a series of synthetic sets with ever more classes."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from sklearn.preprocessing import normalize
 
-from manyclass.datasets import available, load, tfidf_transformer
+from manyclass.datasets import DataNotFound, Hierarchy, load, tfidf_transformer
 
 SERIES = "hierarchy"
 SCALE = (1_000, 3_000, 10_000, 30_000, 100_000)
@@ -104,12 +102,8 @@ def shuffled(rows: Rows, n_train: int | None = None, n_test: int | None = None) 
 
 def series_rows(n_classes: int) -> Rows:
     """Rows of the synthetic hierarchy: 20 a class, at most 500,000, and 5,000 to answer."""
-    try:
-        make: Callable[..., Any] = import_module("manyclass.datasets").Hierarchy
-    except AttributeError as error:
-        raise SetUnavailable("manyclass.datasets has no Hierarchy") from error
     n_train, n_test = min(20 * n_classes, 500_000), 5_000
-    generator = make(n_classes=n_classes, n_features=64, seed=SEED)
+    generator = Hierarchy(n_classes=n_classes, n_features=64, seed=SEED)
     X, y = generator.rows(n_train, first=0)[:2]
     X_test, y_test = generator.rows(n_test, first=n_train)[:2]
     return X, y, X_test, y_test
@@ -119,6 +113,7 @@ def prepare(one: RaceSet, n_train: int | None = None, n_test: int | None = None)
     """The rows of a set of the race, or SetUnavailable."""
     if one.series:
         return shuffled(series_rows(int(one.name.removeprefix(f"{SERIES}-"))), n_train, n_test)
-    if not available(one.name):
-        raise SetUnavailable("not in the folder that MANYCLASS_DATA names")
-    return shuffled(rows_of(one.name), n_train, n_test)
+    try:
+        return shuffled(rows_of(one.name), n_train, n_test)
+    except DataNotFound as error:
+        raise SetUnavailable(str(error)) from error

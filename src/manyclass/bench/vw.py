@@ -1,4 +1,4 @@
-"""Vowpal Wabbit as a rival: run in its own environment, as a separate process.
+"""Vowpal Wabbit as a peer: run in its own environment, as a separate process.
 
 The text files are first parsed into Vowpal Wabbit's binary cache, which is not timed. Then
 
@@ -30,7 +30,7 @@ import scipy.sparse as sp
 
 
 class PeerUnavailable(RuntimeError):
-    """The rival could not be found, installed or run; catch this to go on without it."""
+    """The peer could not be found, installed or run; catch this to go on without it."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,8 @@ def run_learner(
 
     seconds = [run_command(train, timeout=timeout)]
     seconds += [run_command(train, timeout=timeout) for _ in range(2 if seconds[0] < repeat_under else 0)]
-    train_seconds = statistics.median(seconds) - run_command(rewrite, trials, timeout)
+    # The start of a process varies by milliseconds: training on a few rows may come out as less than nothing.
+    train_seconds = max(statistics.median(seconds) - run_command(rewrite, trials, timeout), 1e-3)
     often, once = (run_command(test, trials, timeout) for test in (test_often, test_once))
     run_command([*test_once, "-p", str(predictions)], timeout=timeout)
     return VwRun(

@@ -11,6 +11,7 @@ from typing import Any
 from manyclass.datasets.download import Show, download, sha256_of
 from manyclass.datasets.errors import DataNotFound, DownloadError
 from manyclass.datasets.folders import cache_folder, download_folder, packed_name
+from manyclass.datasets.local import available, find
 from manyclass.datasets.packed import Arrays, write_packed
 from manyclass.datasets.public import PUBLIC_SETS, PublicFile, PublicSet
 
@@ -18,14 +19,15 @@ from manyclass.datasets.public import PUBLIC_SETS, PublicFile, PublicSet
 def fetch(name: str, *, again: bool = False, keep: bool = False, quiet: bool = False) -> Path:
     """Download a public data set from its home into the cache, so that `load` finds it.
 
-    What is there already is not fetched again. A download that breaks off goes on at the next call.
+    What is there already, in the folder ``MANYCLASS_DATA`` or in the cache, is not fetched again. A download that
+    breaks off goes on at the next call.
 
     Parameters
     ----------
     name : str
         One of `PUBLIC_SETS`.
     again : bool
-        Fetch it even if the cache holds it or its downloads; only files put there by hand are used as they are.
+        Fetch it even if it or its downloads are there; only files put there by hand are used as they are.
     keep : bool
         Leave the downloaded files in the cache after they are packed.
     quiet : bool
@@ -66,8 +68,8 @@ def fetch(name: str, *, again: bool = False, keep: bool = False, quiet: bool = F
 def fetch_set(wanted: PublicSet, *, again: bool = False, keep: bool = False, quiet: bool = False) -> Path:
     """The same for a set that is given rather than named."""
     target = cache_folder() / packed_name(wanted.name)
-    if target.is_file() and not again:
-        return target
+    if not again and available(wanted.name):
+        return Path(str(find(wanted.name)))
     folder = download_folder(wanted.name)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -46,7 +46,7 @@ def load(name: str) -> tuple[Any, ...]:
     >>> X_train.shape, y_train.shape
     ((54992, 38102), (54992,))
     """
-    file = _find(name)
+    file = find(name)
     arrays = read_packed(file)
     try:
         if "train" in arrays:
@@ -76,7 +76,7 @@ def available(name: str) -> bool:
     (True, False)
     """
     try:
-        _find(name)
+        find(name)
     except DataNotFound:
         return False
     return True
@@ -110,14 +110,15 @@ def names(name: str, what: str) -> np.ndarray:
     >>> [str(name) for name in names("wordnet-hypernym", "labels")[:2]]
     ['physical entity.n.00001930', 'abstraction.n.00002137']
     """
-    arrays = read_packed(_find(name))
+    arrays = read_packed(find(name))
     known = [key for key in ("labels", "features", "vocab") if key in arrays]
     if what not in known:
         raise ValueError(f"The data set {name!r} has no names of {what!r}; it has {known}.")
     return unpack_names(arrays, what)
 
 
-def _find(name: str) -> Readable:
+def find(name: str) -> Readable:
+    """The file of a data set: in ``MANYCLASS_DATA``, else in the cache; else DataNotFound, which says what to do."""
     if not re.fullmatch(r"\w[\w.-]*", name):
         raise DataNotFound(f"{name!r} is not the name of a data set: letters, digits, dots and hyphens only.")
     if name == SHIPPED:

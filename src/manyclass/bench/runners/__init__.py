@@ -1,1 +1,1 @@
-"""What runs under a rival's Python, without manyclass: numpy, scipy and the rival only."""
+"""What runs under a peer's Python, without manyclass: numpy, scipy and the peer only."""

@@ -1,4 +1,4 @@
-"""Rivals made for many labels, which take sparse matrices: omikuji, PECOS and napkinXC."""
+"""Peers made for many labels, which take sparse matrices: omikuji, PECOS and napkinXC."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor

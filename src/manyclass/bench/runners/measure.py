@@ -1,4 +1,4 @@
-"""Seconds and bytes: how ours and the rivals are measured, the same for all."""
+"""Seconds and bytes: how ours and the peers are measured, the same for all."""
 
 import statistics
 import sys

@@ -24,9 +24,12 @@ def scikit(task: Task) -> Trained:
     options = dict(task.options)
     learner = options.pop("learner")
     train = neighbours if learner == "neighbours" else classifier
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # training that has not converged is still an answer
-        return train(task, learner, options)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        trained = train(task, learner, options)
+    if any(warning.category.__name__ == "ConvergenceWarning" for warning in told):
+        trained = trained._replace(note="; ".join(filter(None, [trained.note, "not converged"])))
+    return trained
 
 
 def classifier(task: Task, learner: str, options: dict[str, Any]) -> Trained:

@@ -1,4 +1,4 @@
-"""What a rival is given and what it gives back."""
+"""What a peer is given and what it gives back."""
 
 from collections.abc import Callable, Iterable
 from itertools import pairwise
@@ -13,32 +13,32 @@ class Task(NamedTuple):
 
     X: Any  # CSR, float32, rows x features, indices in order
     Y: Any  # CSR, float32, rows x labels, ones
-    folder: Path  # for the model and for files the rival reads
+    folder: Path  # for the model and for files the peer reads
     options: dict[str, Any]
     threads: int
     k: int
     several: bool  # rows may have any number of labels, not exactly one
-    X_test: Any  # for a rival that is asked by files only
+    X_test: Any  # for a peer that is asked by files only
 
 
 def as_is(rows: Any) -> Any:
-    """Rows for a rival that takes sparse matrices."""
+    """Rows for a peer that takes sparse matrices."""
     return rows
 
 
 class Trained(NamedTuple):
-    """A rival that has learned."""
+    """A peer that has learned."""
 
     version: str
     train_seconds: float
-    answer: Callable[[Any], Any]  # rows to answers in the rival's own form, with all threads
+    answer: Callable[[Any], Any]  # rows to answers in the peer's own form, with all threads
     answer_one: Callable[[Any], Any]  # the same for one row, with one thread
-    read: Callable[[Any], np.ndarray]  # the rival's form to top labels
+    read: Callable[[Any], np.ndarray]  # the peer's form to top labels
     form: Callable[[Any], Any] = as_is  # a sparse matrix to what the two take, not timed
     model_bytes: int | None = None  # where `model` in the folder holds no file
-    predict_seconds: float | None = None  # where the rival is measured from outside, training included
+    predict_seconds: float | None = None  # where the peer is measured from outside, training included
     n_trainings: int = 1
-    peak_bytes: int | None = None  # where the rival runs in a further process
+    peak_bytes: int | None = None  # where the peer runs in a further process
     note: str = ""  # what a reader of the table must know
 
 

@@ -1,0 +1,165 @@
+"""What all scripts here share: options, data that may be missing, tables and plots in `results/`."""
+
+import argparse
+import csv
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import scipy.sparse as sp
+
+from manyclass.bench.origin import commit, machine
+from manyclass.datasets import DataNotFound, load, tfidf_transformer
+from manyclass.datasets.local import find
+from manyclass.metrics import difference_interval, n_minus_1_chi_squared
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+# Okabe and Ito's colours, told apart by the colour-blind.
+BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#999999"
+WORDS, CONTEXT = 50_000, 6  # enwik8: size of the vocabulary; words before the one to predict
+_asked: dict[str, Path] = {}  # the folder of --results, where one was named
+
+
+def parse(description: str, **extra) -> argparse.Namespace:
+    """The options of a script: `--quick`, `--results`, and those in `extra` (name: keywords of add_argument)."""
+    parser = argparse.ArgumentParser(description=description.strip().splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small slices: does it run, not what it shows")
+    parser.add_argument("--results", type=Path, help="folder of the table and the plot (results/ beside the script)")
+    for name, keywords in extra.items():
+        parser.add_argument(f"--{name}", **keywords)
+    args = parser.parse_args()
+    if args.results:
+        _asked["results"] = args.results
+    return args
+
+
+def load_or_skip(name: str):
+    """The data set, or the end of the script where it is not there."""
+    try:
+        return load(name)
+    except DataNotFound as error:
+        print(f"skipped: {error}")
+        sys.exit(0)
+
+
+def at_hand(names) -> list[str]:
+    """Those of the data sets that are here; for the others, what to do is printed."""
+    found = []
+    for name in names:
+        try:
+            find(name)
+            found.append(name)
+        except DataNotFound as error:
+            print(f"skipped: {error}", flush=True)
+    return found
+
+
+def load_tfidf(name: str):
+    """A set of word counts as weighted rows of unit length."""
+    X_train, y_train, X_test, y_test = load_or_skip(name)
+    weigh = tfidf_transformer().fit(X_train)
+    return weigh.transform(X_train), y_train, weigh.transform(X_test), y_test
+
+
+def nine_to_one(name: str, step: int = 1):
+    """All rows of a set, dense, and nine tenths of them to learn, drawn at random; every `step`-th of them only."""
+    X, y, X_test, y_test = load_or_skip(name)
+    rows, labels = sp.vstack([sp.csr_matrix(X), sp.csr_matrix(X_test)]).toarray(), np.concatenate([y, y_test])
+    order = np.random.default_rng(0).permutation(len(labels))[::step]
+    cut = len(order) // 10
+    return rows[order[cut:]], labels[order[cut:]], rows[order[:cut]], labels[order[:cut]]
+
+
+def next_word(tokens: np.ndarray) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Running text as rows: which word stands 6, 5, ... 1 places before, and the word to predict."""
+    windows = np.lib.stride_tricks.sliding_window_view(tokens, CONTEXT + 1).astype(np.int32)
+    n = len(windows)
+    columns = windows[:, :CONTEXT] + WORDS * np.arange(CONTEXT, dtype=np.int32)
+    starts = np.arange(0, CONTEXT * n + 1, CONTEXT)
+    ones = np.ones(CONTEXT * n, np.float32)
+    return sp.csr_matrix((ones, columns.ravel(), starts), shape=(n, CONTEXT * WORDS)), windows[:, CONTEXT]
+
+
+def p_value(error_a: float, n_a: int, error_b: float, n_b: int) -> float:
+    """Of the N - 1 chi-squared test, from error rates in percent."""
+    return n_minus_1_chi_squared(round(error_a * n_a / 100), n_a, round(error_b * n_b / 100), n_b)[1]
+
+
+def p_text(p: float) -> str:
+    """A p-value as the paper prints it."""
+    return "< 0.0001" if p < 0.0001 else f"{p:.4f}"
+
+
+def compare(ours: float, n: int, theirs: float | str | None, n_theirs: int, who: str = "paper") -> dict:
+    """Two columns from rates in percent: the difference in points with its 95 % interval, and the p-value."""
+    difference, p = f"ours − {who} [95 %]", f"p, vs {who}"
+    if theirs is None:
+        return {difference: None, p: None}
+    wrong, wrong_theirs = round(ours * n / 100), round(float(theirs) * n_theirs / 100)
+    low, high = difference_interval(wrong, n, wrong_theirs, n_theirs)
+    gap = 100 * (wrong / n - wrong_theirs / n_theirs)
+    return {
+        difference: f"{gap:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]",
+        p: p_text(n_minus_1_chi_squared(wrong, n, wrong_theirs, n_theirs)[1]),
+    }
+
+
+def publish(name: str, title: str, rows: list[dict], notes: list[str], quick: bool) -> Path:
+    """Print rows as an aligned table, write it as CSV and Markdown, and return where the plot goes.
+
+    All rows have the same keys, which head the columns; values are written as they are, None as a dash. A JSON file
+    says when, by which sources and on what machine.
+    """
+    head = list(rows[0])
+    cells = [["–" if row[key] is None else str(row[key]) for key in head] for row in rows]
+    number = [all(text[:1] in "–<-+0123456789" for text in column) for column in zip(*cells, strict=True)]
+    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
+
+    def line(texts) -> str:
+        parts = zip(texts, widths, number, strict=True)
+        return "  ".join(text.rjust(width) if right else text.ljust(width) for text, width, right in parts)
+
+    print(f"\n{title}\n")
+    for texts in (head, ["-" * width for width in widths], *cells):
+        print(line(texts).rstrip())
+    for note in notes:
+        print(f"\n{note}")
+    print(flush=True)
+
+    beside = Path(__file__).parent / "results"
+    folder = _asked.get("results", beside / "quick" if quick else beside)
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([head, *cells])
+    marks = ["---:" if right else "---" for right in number]
+    table = "\n".join(f"| {' | '.join(texts)} |" for texts in (head, marks, *cells))
+    body = "\n\n".join([f"# {title}", table, *notes])
+    (folder / f"{name}.md").write_text(body + "\n", encoding="utf-8")
+    origin = {"date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "commit": commit(), **machine()}
+    origin |= {"script": Path(sys.argv[0]).name, "quick": quick}
+    (folder / f"{name}.json").write_text(json.dumps(origin, indent=1) + "\n", encoding="utf-8")
+    return folder / f"{name}.png"
+
+
+def new_plot(x: str, y: str, title: str, width: float = 7.0, height: float = 4.5):
+    """An empty plot with named axes."""
+    figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.set_title(title, fontsize=11)
+    axes.grid(axis="y", color="#dddddd", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def save(figure, path: Path) -> None:
+    """Write a plot; the same numbers give the same bytes."""
+    figure.savefig(path, dpi=130, metadata={"Software": None})
+    plt.close(figure)
+    print(f"plot, CSV and Markdown: {path.with_suffix('').name}.* in {path.parent.name}/")
