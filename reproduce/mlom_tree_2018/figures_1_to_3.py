@@ -5,6 +5,7 @@ As in the paper: MLOM tree, LOM tree and one-against-all. All make the same numb
 
 import time
 
+from matplotlib.ticker import NullFormatter
 from report import BLUE, GREEN, GREY, ORANGE, at_hand, compare, nine_to_one, parse, plt, publish, save
 
 from manyclass import LomTreeClassifier, MlomTreeClassifier, OneAgainstAllClassifier
@@ -50,6 +51,8 @@ def draw(found: dict, path) -> None:
             axes.bar_label(drawn, [form.format(height) for height in heights], fontsize=8, padding=2)
         if "log" in title:
             axes.set_yscale("log")
+            axes.yaxis.set_major_formatter("{x:,g}")
+            axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_title(title, fontsize=11)
         axes.margins(y=0.12)
         axes.set_xticks(range(len(found)), [SETS[name] for name in found])

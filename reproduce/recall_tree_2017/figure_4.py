@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from matplotlib.ticker import NullFormatter
 from report import (
     BLUE,
     GREEN,
@@ -162,17 +163,20 @@ def draw(found: dict, path) -> None:
     figure, panels = plt.subplots(1, 3, figsize=(13.0, 4.3), layout="constrained")
     kinds = [
         ("test error (%)", lambda told: 100 * (1 - told["accuracy"]), "{:.0f}"),
-        ("µs an answer, one core (log scale)", lambda told: told["predict"], "{:,.3g}"),
-        ("model MB (log scale)", lambda told: told["bytes"] / 1e6, "{:,.3g}"),
+        ("µs an answer, one core (log scale)", lambda told: told["predict"], "{:.3g}"),
+        ("model MB (log scale)", lambda told: told["bytes"] / 1e6, "{:.3g}"),
     ]
     for axes, (what, value, form) in zip(panels, kinds, strict=True):
         for i, (who, colour) in enumerate(COLOURS.items()):
             heights = [value(models[who]) for models in found.values()]
             places = [j + 0.21 * (i - 1.5) for j in range(len(found))]
             drawn = axes.bar(places, heights, 0.2, color=colour, label=who)
-            axes.bar_label(drawn, [form.format(height) for height in heights], fontsize=7, rotation=90, padding=2)
+            texts = [f"{height:,.0f}" if height >= 100 else form.format(height) for height in heights]
+            axes.bar_label(drawn, texts, fontsize=7, rotation=90, padding=2)
         if "log" in what:
             axes.set_yscale("log")
+            axes.yaxis.set_major_formatter("{x:,g}")
+            axes.yaxis.set_minor_formatter(NullFormatter())
         axes.margins(y=0.18)
         axes.set_title(what, fontsize=11)
         axes.set_xticks(range(len(found)), [SETS[name][0].replace(" ", "\n") for name in found], fontsize=9)
