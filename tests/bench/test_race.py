@@ -50,6 +50,7 @@ def test_our_cells_hold_what_was_measured(plan):
         assert (cell["state"], cell["set"], cell["n_train"], cell["n_test"]) == ("done", "wordnet-hypernym", 400, 60)
         assert 0 <= cell["precision"]["1"] <= 1
         assert min(cell["train_seconds"], cell["predict_seconds"], cell["predict_one_seconds"]) > 0
+        assert 0 < cell["predictor_seconds"] < cell["predict_one_seconds"]
         assert cell["n_trainings"] in (1, 3)
         assert cell["model_bytes"] >= cell["slim_bytes"] > 0
         assert (cell["settings"]["random_state"], cell["threads"], cell["sliced"]) == (0, 1, True)
@@ -108,7 +109,8 @@ def made_up(entrant, share, seconds, size=10**6, **more):
     """A cell with the numbers that sentences are made from."""
     cell = {
         "set": "wordnet-hypernym", "entrant": entrant, "state": "done", "precision": dict.fromkeys("135", share),
-        "train_seconds": seconds, "predict_seconds": seconds, "predict_one_seconds": seconds / 1e3, "model_bytes": size,
+        "train_seconds": seconds, "predict_seconds": seconds, "predict_one_seconds": seconds / 1e3,
+        "predictor_seconds": None, "model_bytes": size,
         "slim_bytes": None, "peak_bytes": None, "loaded_bytes": None, "n_test": 1000, "version": "1", "note": "",
     }  # fmt: skip
     return {**cell, **more}
@@ -143,6 +145,12 @@ def test_sentences_are_fair():
     # Asked about few rows, it took less time in all, not less for a row.
     few = made_up("river-one-vs-rest", 0.5, 1.0, n_test=100)
     assert race_page.sentences([ours, few])[2].endswith("no peer.")
+    # The call that is made for single rows counts.
+    held = made_up("label-tree", 0.5, 2.0, predictor_seconds=1e-5)
+    assert race_page.sentences([held, made_up("vw-oaa", 0.4, 1.0)])[3] == (
+        "Answers one row faster than LabelTree (10 µs): no peer."
+    )
+    assert "| 2,000 / 10 |" in race_page.table([held], several=False)[2]
     # Its file holds what further learning needs: not to be compared with ours for answers only.
     whole = made_up("vw-plt", 0.4, 9.0, size=5 * 10**5)
     assert "VW plt (0.5 MB" in race_page.sentences([ours, whole])[5]

@@ -1,13 +1,13 @@
 """The page of the race, written from its cells: a table for each set, and who is ahead of whom."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from manyclass.bench.entrants import ENTRANTS
-from manyclass.bench.race import DONE
+from manyclass.bench.race import DONE, one_row_seconds
 from manyclass.bench.race_plots import plot_all
 from manyclass.bench.sets import SETS
 from manyclass.metrics import n_minus_1_chi_squared
@@ -25,8 +25,10 @@ process of its own with a cap on time and memory; what did not finish is listed 
 - **train s**: the training call, rows in memory, ours compiled beforehand; median of three where below 10 s.
 - **predict µs**: a row's share of one call that asks for the five best labels of all test rows; median of up to three
   calls. Vowpal Wabbit: over its binary cache, without start and loading; the fastest of three.
-- **one row µs**: median of up to 200 calls with one row on one thread, from Python, checks of the input included. Rows
-  are in the form the peer takes beforehand: Vowpal Wabbit's are parsed, fastText's are text, River's dictionaries.
+- **one row µs**: median of up to 200 calls with one row on one thread, from Python. Rows are in the form the peer takes
+  beforehand: Vowpal Wabbit's are parsed, fastText's are text, River's dictionaries. Ours twice: by `predict_topk`,
+  which checks its input, and after the slash by `predictor`, which is made for single rows; that one stands in
+  sentences and plots.
 - **peak MB**: the most the process held from training to prediction, and in brackets what it held before (rows,
   libraries; ours: the compiler). Vowpal Wabbit streams its rows from disk.
 - **model MB**: on disk; ours with all that further learning needs and, after the slash, for answers only. Vowpal
@@ -103,7 +105,8 @@ def table(done: Sequence[Cell], several: bool) -> list[str]:
             remark = "; ".join(filter(None, [remark, f"{cell['n_test']:,} test rows"]))
         texts = [title, *("–" if share is None else f"{100 * share:.2f}" for share in shares)]
         texts += [f"{cell['train_seconds']:.2f}", f"{1e6 * each_seconds(cell):,.1f}"]
-        texts += [f"{1e6 * cell['predict_one_seconds']:,.0f}"]
+        calls = [cell[key] for key in ("predict_one_seconds", "predictor_seconds") if cell[key]]
+        texts += [" / ".join(f"{1e6 * seconds:,.0f}" for seconds in calls)]
         before = "" if cell["loaded_bytes"] is None else f" ({_megabytes(cell['loaded_bytes'])})"
         texts += [_megabytes(cell["peak_bytes"]) + before]
         sizes = [cell[key] for key in ("model_bytes", "slim_bytes")]
@@ -127,7 +130,7 @@ def sentences(done: Sequence[Cell], several: bool = False) -> list[str]:
     for what, value, unit in (
         ("Trains faster", itemgetter("train_seconds"), _seconds),
         ("Answers many rows faster", each_seconds, _microseconds),
-        ("Answers one row faster", itemgetter("predict_one_seconds"), _microseconds),
+        ("Answers one row faster", one_row_seconds, _microseconds),
         ("Takes less memory at its peak", itemgetter("peak_bytes"), _size),
         ("Has a smaller model", MODEL, _size),
     ):
@@ -137,8 +140,8 @@ def sentences(done: Sequence[Cell], several: bool = False) -> list[str]:
         names = ", ".join(f"{_title(c)} ({unit(value(c))}, {_percent(c)})" for c in ahead[:5])
         more = f" and {len(ahead) - 5} more" if len(ahead) > 5 else ""
         told.append(f"{what} than {_title(best)} ({unit(mine[best['entrant']])}): {names or 'no peer'}{more}.")
-    for what, key in (("training", "train_seconds"), ("one-row prediction", "predict_one_seconds")):
-        free = [c for c in peers if not any(_beats(our, c, key) for our in ours)]
+    for what, value in (("training", itemgetter("train_seconds")), ("one-row prediction", one_row_seconds)):
+        free = [c for c in peers if not any(_beats(our, c, value) for our in ours)]
         names = ", ".join(_title(c) for c in free)
         told.append(f"Peers that none of ours matches in accuracy and time of {what} together: {names or 'none'}.")
     return told
@@ -159,8 +162,8 @@ def _accuracy_told(ours: Sequence[Cell], peers: Sequence[Cell], k: str, several:
     )
 
 
-def _beats(our: Cell, peer: Cell, key: str) -> bool:
-    return our["precision"]["1"] >= peer["precision"]["1"] and our[key] <= peer[key]
+def _beats(our: Cell, peer: Cell, value: Callable[[Cell], float]) -> bool:
+    return our["precision"]["1"] >= peer["precision"]["1"] and value(our) <= value(peer)
 
 
 def _file(our: Cell, other: Cell) -> float:

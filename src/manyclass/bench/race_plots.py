@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from manyclass.bench.entrants import ENTRANTS, OURS
-from manyclass.bench.race import DONE
+from manyclass.bench.race import DONE, one_row_seconds
 from manyclass.bench.sets import SERIES, SETS
 
 Cell = dict[str, Any]
@@ -27,14 +27,14 @@ def plot_all(cells: Sequence[Cell], folder: Path) -> list[tuple[Path, str]]:
     except ImportError:
         return []
     matplotlib.use("Agg")
-    done = [cell for cell in cells if cell["state"] == DONE]
+    done = [{**cell, "one_row_seconds": one_row_seconds(cell)} for cell in cells if cell["state"] == DONE]
     public = [cell for cell in done if not SETS[cell["set"]].series]
     scale = [cell for cell in done if SETS[cell["set"]].series == SERIES]
     written = []
     if public:
         for key, factor, axis, file in (
             ("train_seconds", 1.0, "training (s)", "accuracy_training.png"),
-            ("predict_one_seconds", 1e6, "prediction of one row (µs)", "accuracy_one_row.png"),
+            ("one_row_seconds", 1e6, "prediction of one row (µs)", "accuracy_one_row.png"),
         ):
             written.append((folder / file, f"Accuracy against {axis}"))
             shown = [cell for cell in public if key != "train_seconds" or cell["entrant"] != UNTRAINED]
@@ -68,10 +68,10 @@ def _accuracy_against(cells: Sequence[Cell], key: str, factor: float, axis: str,
         for cell in (cell for cell in cells if cell["set"] == name):
             drawn = style(cell["entrant"])
             axes.plot(factor * cell[key], 100 * cell["precision"]["1"], label=ENTRANTS[cell["entrant"]].title, **drawn)
-        axes.set_xscale("log")
+        axes.margins(0.12)
+        _log(axes, "x")
         axes.set_xlabel(f"{axis}, log scale")
         axes.set_ylabel("P@1 (%)" if SETS[name].several else "accuracy (%)")
-        axes.margins(0.12)
         _finish(axes, SETS[name].title)
     for axes in list(grid.flat)[len(names) :]:
         axes.set_visible(False)
@@ -82,7 +82,7 @@ def _against_classes(cells: Sequence[Cell], path: Path, title: str) -> None:
     import matplotlib.pyplot as plt
 
     panels = (
-        ("predict_one_seconds", 1e6, "prediction of one row (µs)"),
+        ("one_row_seconds", 1e6, "prediction of one row (µs)"),
         ("train_seconds", 1e6, "training, all passes (µs a row)"),
         ("model_bytes", 1e-6, "model on disk (MB)"),
         ("", 100.0, "accuracy (%)"),
@@ -99,12 +99,25 @@ def _against_classes(cells: Sequence[Cell], path: Path, title: str) -> None:
                 values = [value / cell["n_train"] for value, cell in zip(values, mine, strict=True)]
             classes = [cell["n_classes"] for cell in mine]
             axes.plot(classes, [factor * value for value in values], label=ENTRANTS[name].title, **drawn)
-        axes.set_xscale("log")
-        axes.set_yscale("log" if key else "linear")
+        _log(axes, "x")
+        if key:
+            _log(axes, "y")
         axes.set_xlabel("classes, log scale")
         axes.set_ylabel(f"{label}, log scale" if key else label)
         _finish(axes, label.split(" (")[0])
     _close(figure, grid, path, title, names_in=3)
+
+
+def _log(axes: Any, which: str) -> None:
+    """A log scale with numbers written out, few enough not to run into each other."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axes.set(**{f"{which}scale": "log"})
+    axis = getattr(axes, f"{which}axis")
+    low, high = getattr(axes, f"get_{which}lim")()
+    axis.set_major_locator(LogLocator(subs=(1, 3) if high < 100 * low else (1,)))
+    axis.set_major_formatter("{x:,g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _finish(axes: Any, title: str) -> None:
