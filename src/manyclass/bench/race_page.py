@@ -62,6 +62,9 @@ def write_page(cells: Sequence[Cell], page: Path, figures: Path) -> None:
     parts = [INTRODUCTION]
     if any(cell.get("sliced") for cell in cells):
         parts.append("**Small slices: this page shows that the race runs, not who is ahead.**\n")
+    n_all = sum(entrant.takes(one) for one in SETS.values() for entrant in ENTRANTS.values())
+    if len(cells) < n_all:
+        parts.append(f"**Not all of it: {n_all - len(cells)} of {n_all} cells have not been run.**\n")
     for path, title in plot_all(cells, figures):
         parts.append(f"![{title}]({Path(os.path.relpath(path, page.parent)).as_posix()})\n")
     parts += [section(name, [cell for cell in cells if cell["set"] == name]) for name in SETS]
