@@ -4,7 +4,6 @@ Run as `python -m manyclass.bench.classes_child '{"n_classes": 1000, ...}'`; pri
 """
 
 import json
-import resource
 import sys
 import time
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from manyclass import OneAgainstAllClassifier, RecallTreeClassifier
+from manyclass.bench.runners import measure
 from manyclass.bench.timing import seconds_of
 from manyclass.datasets import Hierarchy
 
@@ -19,21 +19,7 @@ FAR = 2**40  # where the test rows begin
 _BATCH = 1 << 16
 
 
-def peak_bytes() -> int:
-    """The most memory that this process has had."""
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def held_bytes() -> int:
-    """The memory that this process has now; where the system does not say, the most it has had."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * resource.getpagesize()
-    except OSError:
-        return peak_bytes()
-
-
-def measure(task: dict[str, Any]) -> dict[str, Any]:
+def run(task: dict[str, Any]) -> dict[str, Any]:
     """Train on a stream, then answer: seconds a row, work a row, memory."""
     stream = Hierarchy(task["n_classes"], task["n_features"], exponent=task["exponent"], seed=0)
     classes = np.arange(task["n_classes"])
@@ -42,7 +28,7 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
     make = lambda: kind(random_state=0, **task["options"])  # noqa: E731
     X, y = stream.rows(400, first=FAR - 400)
     make().partial_fit(X, y, classes=classes[: max(2, y.max() + 1)]).predict(X)  # compiles
-    before = held_bytes()
+    before = measure.held_bytes() or 0
     model, train, n = make(), 0.0, 0
     for X, y in stream.batches(task["n_rows"], _BATCH):
         begun = time.perf_counter()
@@ -56,10 +42,10 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
     keys = ("accuracy", "recall", "depth", "routers_scored", "candidates_scored", "work")
     return {
         "train": train / n, "rows": n, "predict": seconds / len(y), **{key: told[key] for key in keys},
-        "bytes": model.n_bytes_, "peak": peak_bytes() - before,
+        "bytes": model.n_bytes_, "peak": (measure.peak_bytes() or 0) - before,
         "estimate": model.estimate_memory(stream.n_features, task["n_classes"], n_rows=n) if not flat else 0,
     }  # fmt: skip
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(json.loads(sys.argv[1]))))
+    print(json.dumps(run(json.loads(sys.argv[1]))))

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from manyclass.bench.runners.measure import median_one_by_one
+
 
 def seconds_of(call: Callable[[], object], repeats: int = 1) -> float:
     """Median wall clock of a call in seconds."""
@@ -19,9 +21,6 @@ def seconds_of(call: Callable[[], object], repeats: int = 1) -> float:
 def seconds_of_one_row(call: Callable[[Any], object], X: Any, n: int = 1000) -> float:
     """Median wall clock of answering one row, over n rows, after twenty that do not count."""
     rows = [X[i : i + 1] for i in range(min(n + 20, X.shape[0]))]
-    told = []
-    for row in rows:
-        begun = time.perf_counter()
+    for row in rows[:20]:
         call(row)
-        told.append(time.perf_counter() - begun)
-    return statistics.median(told[20:])
+    return median_one_by_one(call, rows[20:])
