@@ -6,7 +6,6 @@
 # make reproduce QUICK=1    the same on small slices, does it run (four minutes once compiled)
 # make reproduce-recall-tree  the tables and plots of the Recall Tree paper (needs MANYCLASS_DATA; an hour)
 # make reproduce-label-tree  ablation and online tables of the label tree (needs MANYCLASS_DATA; ten minutes)
-# make race-label-tree       the label tree beside PECOS, napkinXC and omikuji (the same; a quarter of an hour)
 # make reproduce-lom-trees  tables of the LOM and MLOM trees (needs MANYCLASS_DATA; half an hour)
 # make reproduce-spectral-tree  tables of the spectral tree, peers beside it (needs MANYCLASS_DATA; half an hour)
 # make reproduce-files       parsing speed, mutated lines and models, kills in training, rounded files (half an hour)
@@ -19,7 +18,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint clean reproduce reproduce-recall-tree reproduce-label-tree race-label-tree \
+.PHONY: demo test lint clean reproduce reproduce-recall-tree reproduce-label-tree \
   reproduce-lom-trees reproduce-spectral-tree reproduce-files reproduce-theory bench race
 .DEFAULT_GOAL := test
 
@@ -56,9 +55,6 @@ reproduce-spectral-tree: .venv/.installed-plot
 
 reproduce-label-tree: .venv/.installed-plot
 	@for script in online.py ablation.py slim.py; do $(BIN)/python reproduce/label_tree/$$script || exit 1; done
-
-race-label-tree: .venv/.installed-plot
-	@$(BIN)/python reproduce/label_tree/race.py --folder .venv/peers
 
 reproduce-files: .venv/.installed-plot
 	@for script in parsing.py memory.py mutated_lines.py mutated_models.py kills.py precision.py; do \

@@ -135,6 +135,17 @@ def test_sentences_name_the_peers_that_are_ahead():
     assert "is ahead of" in ahead[0] and ahead[-1].endswith("together: none.")
 
 
+def test_the_summary_has_our_best_and_the_best_peer_of_a_set():
+    names = {"label-tree": 0.5, "lom-tree": 0.4, "pecos": 0.3, "vw-oaa": 0.45}
+    cells = [made_up(name, share, 2.0, n_classes=4796) for name, share in names.items()]
+    late = {"set": "aloi", "entrant": "pecos", "state": "late"}
+    lines = race_page.summary([*cells, late])
+    assert len(lines) == 3
+    sides = "LabelTree | 50.00 | 2.00 | 2,000 | VW oaa | 45.00 | 2.00 | 2,000"
+    assert lines[2].startswith(f"| WordNet | 4,796 | {sides} | 0.0")
+    assert race_page.summary(cells[:2]) == []
+
+
 def test_sentences_are_fair():
     ours = made_up("label-tree", 0.50, 2.0, slim_bytes=10**5, peak_bytes=10**9)
     near = made_up("pecos", 0.51, 1.0, n_test=1000, peak_bytes=10**8)
@@ -191,6 +202,12 @@ def test_an_installation_that_fails_is_tried_once(tmp_path, monkeypatch):
     plan = Plan(tmp_path, tmp_path)
     told = {race._start(plan, ENTRANTS[name], started) for name in ("omikuji", "omikuji-bonsai")}
     assert (tried, told) == (["omikuji"], {"could not be installed: ERROR: no wheel in …"})
+
+
+def test_a_failed_build_is_told_by_its_own_error():
+    text = "pip failed:\n   error: failed to get `itertools`\n   Caused by:\n\nERROR: Could not build wheels"
+    assert race._install_reason(text) == "error: failed to get `itertools`"
+    assert race._install_reason("ERROR: no such package") == "ERROR: no such package"
 
 
 def test_a_peer_that_was_not_installed_is_tried_again(tmp_path):

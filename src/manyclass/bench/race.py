@@ -204,7 +204,7 @@ def _start(plan: Plan, entrant: Entrant, started: dict[str, list[str] | str]) ->
             folder = plan.environments / peer.peer
             started[peer.peer] = [str(peer_environment(folder, *peer.installs, timeout=plan.install_seconds))]
         except PeerUnavailable as error:
-            started[peer.peer] = f"could not be installed: {_reason(str(error))}"
+            started[peer.peer] = f"could not be installed: {_install_reason(str(error))}"
     return started[peer.peer]
 
 
@@ -247,6 +247,12 @@ def _end(process: subprocess.Popen) -> None:
     else:
         process.kill()
     process.wait()
+
+
+def _install_reason(text: str) -> str:
+    """What a build said went wrong, where pip's own last word is only that one failed."""
+    told = re.search(r"^\s*((?:fatal )?error: .*)$", text, re.MULTILINE)
+    return _reason(told[1] if told else text)
 
 
 def _reason(text: str) -> str:

@@ -41,6 +41,8 @@ process of its own with a cap on time and memory; what did not finish is listed 
   and is asked about 500 rows. Vowpal Wabbit's `recall_tree`, `log_multi` and `oaa` answer one label.
 - **Hierarchy**: made up, 20 training rows a class but at most 500,000 in all: 17 a class with 30,000 classes and 5 with
   100,000, so accuracy falls there for want of rows, too.
+- **In the plots** nearest neighbours, which learn nothing, are a dotted line beside times of training; River, which
+  learns for a given time, is not among the times of training against the number of classes.
 - **late**: the cap is for the whole cell: reading the rows, every training, every answer, not one training alone.
 """
 
@@ -65,10 +67,31 @@ def write_page(cells: Sequence[Cell], page: Path, figures: Path) -> None:
     n_all = sum(entrant.takes(one) for one in SETS.values() for entrant in ENTRANTS.values())
     if len(cells) < n_all:
         parts.append(f"**Not all of it: {n_all - len(cells)} of {n_all} cells have not been run.**\n")
+    if short := summary(cells):
+        parts.append("\n".join([*short, ""]))
     for path, title in plot_all(cells, figures):
         parts.append(f"![{title}]({Path(os.path.relpath(path, page.parent)).as_posix()})\n")
     parts += [section(name, [cell for cell in cells if cell["set"] == name]) for name in SETS]
     page.write_text("\n".join(part for part in parts if part), encoding="utf-8")
+
+
+def summary(cells: Sequence[Cell]) -> list[str]:
+    """The lines of a table with our most accurate entry and the most accurate peer of each set."""
+    head = ["set", "classes", "our best", "% right", "train s", "one row µs"]
+    head += ["best peer that finished", "% right", "train s", "one row µs", "p"]
+    lines = []
+    for name, one in SETS.items():
+        done = [cell for cell in cells if cell["set"] == name and cell["state"] == DONE]
+        sides = [[c for c in done if ENTRANTS[c["entrant"]].ours == mine] for mine in (True, False)]
+        if not all(sides):
+            continue
+        best, peer = (max(side, key=lambda cell: cell["precision"]["1"]) for side in sides)
+        texts = [one.title, f"{best['n_classes']:,}"]
+        for cell in (best, peer):
+            texts += [_title(cell), f"{100 * cell['precision']['1']:.2f}", f"{cell['train_seconds']:.2f}"]
+            texts += [f"{1e6 * one_row_seconds(cell):,.0f}"]
+        lines.append(_row([*texts, _p_text(_p_value(best, peer)).removeprefix(", p ").removeprefix("= ") or "–"]))
+    return [_row(head), _row(["---", "---:", *["---", "---:", "---:", "---:"] * 2, "---:"]), *lines] if lines else []
 
 
 def section(name: str, cells: Sequence[Cell]) -> str:
@@ -193,9 +216,12 @@ def _origin(cells: Sequence[Cell]) -> str:
     days = sorted({cell["date"][:10] for cell in cells})
     commits = sorted({cell["commit"] for cell in cells})
     machines = sorted({cell["machine"] for cell in cells})
-    threads = sorted({str(cell["threads"]) for cell in cells})
+    threads, caps = (sorted({cell[key] for cell in cells}) for key in ("threads", "cap_seconds"))
     span = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    return f"Measured {span}, commit {', '.join(commits)}, {'; '.join(machines)}, {', '.join(threads)} threads."
+    return (
+        f"Measured {span}, commit {', '.join(commits)}, {'; '.join(machines)}, {', '.join(map(str, threads))} threads, "
+        f"cap {' or '.join(f'{cap:g}' for cap in caps)} s a cell."
+    )
 
 
 def _title(cell: Cell) -> str:

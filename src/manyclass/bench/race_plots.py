@@ -18,6 +18,7 @@ COLOURS = {
 MARKERS = ("o", "s", "^", "D", "v", "P")
 COLUMNS = 3
 UNTRAINED = "sklearn-neighbours"  # only keeps its rows: no training to show on a log scale
+STOPPED = "River"  # learns for a given time: its seconds are that limit, whatever the number of rows
 
 
 def plot_all(cells: Sequence[Cell], folder: Path) -> list[tuple[Path, str]]:
@@ -37,8 +38,7 @@ def plot_all(cells: Sequence[Cell], folder: Path) -> list[tuple[Path, str]]:
             ("one_row_seconds", 1e6, "prediction of one row (µs)", "accuracy_one_row.png"),
         ):
             written.append((folder / file, f"Accuracy against {axis}"))
-            shown = [cell for cell in public if key != "train_seconds" or cell["entrant"] != UNTRAINED]
-            _accuracy_against(shown, key, factor, axis, *written[-1])
+            _accuracy_against(public, key, factor, axis, *written[-1])
     if scale:
         written.append((folder / "cost_classes.png", "Cost against the number of classes"))
         _against_classes(scale, *written[-1])
@@ -66,8 +66,11 @@ def _accuracy_against(cells: Sequence[Cell], key: str, factor: float, axis: str,
     )
     for axes, name in zip(grid.flat, names, strict=False):
         for cell in (cell for cell in cells if cell["set"] == name):
-            drawn = style(cell["entrant"])
-            axes.plot(factor * cell[key], 100 * cell["precision"]["1"], label=ENTRANTS[cell["entrant"]].title, **drawn)
+            right, label = 100 * cell["precision"]["1"], ENTRANTS[cell["entrant"]].title
+            if key == "train_seconds" and cell["entrant"] == UNTRAINED:
+                axes.axhline(right, color=COLOURS["scikit-learn"], linestyle=":", linewidth=1.2, label=label)
+            else:
+                axes.plot(factor * cell[key], right, label=label, **style(cell["entrant"]))
         axes.margins(0.12)
         _log(axes, "x")
         axes.set_xlabel(f"{axis}, log scale")
@@ -92,7 +95,8 @@ def _against_classes(cells: Sequence[Cell], path: Path, title: str) -> None:
         for name in ENTRANTS:
             mine = sorted((cell for cell in cells if cell["entrant"] == name), key=lambda cell: cell["n_classes"])
             values = [cell[key] if key else cell["precision"]["1"] for cell in mine]
-            if not mine or None in values or (key == "train_seconds" and name == UNTRAINED):
+            untimed = name == UNTRAINED or ENTRANTS[name].family == STOPPED
+            if not mine or None in values or (key == "train_seconds" and untimed):
                 continue
             drawn = {**style(name), "linestyle": "-", "linewidth": 2.0 if ENTRANTS[name].ours else 1.0}
             if key == "train_seconds":

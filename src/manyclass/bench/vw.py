@@ -235,7 +235,7 @@ def run_learner(
 
     seconds = [run_command(train, timeout=timeout)]
     seconds += [run_command(train, timeout=timeout) for _ in range(2 if seconds[0] < repeat_under else 0)]
-    # The start of a process varies by milliseconds: training on a few rows may come out as less than nothing.
+    # The start of a process varies by milliseconds: few rows may come out as less than nothing.
     train_seconds = max(statistics.median(seconds) - run_command(rewrite, trials, timeout), 1e-3)
     often, once = (run_command(test, trials, timeout) for test in (test_often, test_once))
     run_command([*test_once, "-p", str(predictions)], timeout=timeout)
@@ -243,7 +243,7 @@ def run_learner(
         predictions=tuple(predictions.read_text().splitlines()),
         train_seconds=train_seconds,
         n_trainings=len(seconds),
-        predict_seconds=(often - once) / predict_passes,
+        predict_seconds=max(often - once, 1e-3) / predict_passes,
         model_bytes=model.stat().st_size,
         use=tuple(options),
         commands=tuple(shlex.join(line) for line in (train, rewrite, test_often, test_once)),
