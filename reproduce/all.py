@@ -140,17 +140,23 @@ def options(argv: list[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("--quick", action="store_true", help="small slices, minutes; the page goes to reproduce/quick")
     add("--page-only", action="store_true", help="run nothing, write the page from the results that are there")
-    add("--only", nargs="*", metavar="TEXT", help="run the scripts whose path holds one of these")
+    add("--only", nargs="+", metavar="TEXT", help="run the scripts whose path holds one of these")
     add("--page", type=Path, help="where the page goes (docs/reproduction.md)")
     add("--limit", type=float, help=f"seconds for one script ({LIMIT:.0f}; {QUICK_LIMIT:.0f} with --quick)")
     add("--list", action="store_true", help="list the scripts with the seconds they took last")
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    if args.limit is not None and not args.limit > 0:
+        parser.error(f"--limit must be more than 0, got {args.limit:g}")
+    args.steps = [step for step in STEPS if not args.only or any(text in step.script for text in args.only)]
+    if not args.steps:
+        parser.error(f"--only {' '.join(args.only)}: no script has this in its path; --list shows them")
+    return args
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run what is asked for; 1 if a script failed, else 0."""
+    """Run what is asked for; 1 if a script failed, 130 if it was interrupted, else 0."""
     args = options(argv)
-    steps = [step for step in STEPS if args.only is None or any(text in step.script for text in args.only)]
+    steps = args.steps
     if args.list:
         took = {script: run["seconds"] for script, run in read_runs(HERE).items()}
         for step in steps:
@@ -163,7 +169,13 @@ def main(argv: list[str] | None = None) -> int:
         limit = args.limit or (QUICK_LIMIT if args.quick else LIMIT)
         for i, step in enumerate(steps, 1):
             print(f"\n== {i} of {len(steps)}: {' '.join([step.script, *step.options])}", flush=True)
-            outcomes.append(run(step, args.quick, limit))
+            try:
+                outcomes.append(run(step, args.quick, limit))
+            except KeyboardInterrupt:
+                print(f"\ninterrupted in {step.script}; --only runs some of the scripts", file=sys.stderr)
+                if outcomes and not args.quick:
+                    remember(outcomes)
+                return 130
             print(f"== {outcomes[-1].state} after {outcomes[-1].seconds:.0f} s", flush=True)
     if outcomes and not args.quick:
         remember(outcomes)

@@ -200,3 +200,28 @@ def test_a_comparison_has_the_interval_and_the_p_value():
     low, high = difference_interval(929, 10_800, 1307, 10_800)
     assert told == {"ours − paper [95 %]": f"-3.50 [{100 * low:+.2f}, {100 * high:+.2f}]", "p, vs paper": "< 0.0001"}
     assert set(report.compare(8.6, 10_800, None, 10_800, "VW").values()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--only", "nonsense"], "--only nonsense: no script has this in its path"),
+        (["--limit", "0"], "--limit must be more than 0, got 0"),
+        (["--limit", "-3"], "--limit must be more than 0, got -3"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(words, told, capsys):
+    with pytest.raises(SystemExit) as ended:
+        driver.main(words)
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+def test_an_interrupted_run_says_where(tmp_path, monkeypatch, capsys):
+    def stopped(step, quick, limit):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(driver, "run", stopped)
+    assert driver.main(["--quick", "--only", "figure_3", "--page", str(tmp_path / "page.md")]) == 130
+    assert "interrupted in recall_tree_2017/figure_3.py" in capsys.readouterr().err
+    assert not (tmp_path / "page.md").exists()

@@ -57,12 +57,14 @@ class Plan:
     install_seconds: float = 900.0  # for one command that installs a peer
     end_seconds: float | None = None  # no cell is begun later than this after the start
     commands: Mapping[str, Sequence[str]] = field(default_factory=dict)  # a peer's Python, instead of installing it
+    again: Sequence[str] = ()  # sets, entrants or cells (``set/entrant``) to run though they have a result
 
 
 def run_race(plan: Plan, say: Callable[[str], None] = print) -> None:
-    """Run the cells of a plan that have no result yet, and those of peers that could not be installed.
+    """Run the cells of a plan that have no result yet, and those that may have a better one now.
 
-    Nothing that goes wrong in a cell ends the race: its reason is kept in place of its numbers.
+    These are the cells to do again, those of peers that could not be installed, and those that had less time than the
+    plan gives. Nothing that goes wrong in a cell ends the race: its reason is kept in place of its numbers.
 
     Parameters
     ----------
@@ -77,7 +79,7 @@ def run_race(plan: Plan, say: Callable[[str], None] = print) -> None:
     for name in plan.sets:
         one = SETS[name]
         able = [entrant for entrant in map(ENTRANTS.__getitem__, plan.entrants) if entrant.takes(one)]
-        waiting = [entrant for entrant in able if _state(plan, one, entrant) in (None, ABSENT)]
+        waiting = [entrant for entrant in able if _waits(plan, one, entrant)]
         if not waiting:
             continue
         try:
@@ -106,16 +108,6 @@ def read_cells(folder: Path) -> list[dict[str, Any]]:
     return sorted(known, key=lambda cell: (places[0].index(cell["set"]), places[1].index(cell["entrant"])))
 
 
-def forget(plan: Plan, name: str) -> int:
-    """Remove the results of a set, an entrant or a cell (``set/entrant``), and return how many there were."""
-    set_name, _, entrant = name.partition("/")
-    patterns = [f"{set_name}.{entrant}.json"] if entrant else [f"{name}.*.json", f"*.{name}.json"]
-    paths = {path for pattern in patterns for path in plan.cells.glob(pattern)}
-    for path in paths:
-        path.unlink()
-    return len(paths)
-
-
 def one_row_seconds(cell: dict[str, Any]) -> float:
     """The time of one row by the call that is made for it: ours is `predictor`."""
     return cell["predictor_seconds"] or cell["predict_one_seconds"]
@@ -136,10 +128,14 @@ def _path(plan: Plan, one: RaceSet, entrant: Entrant) -> Path:
     return plan.cells / f"{one.name}.{entrant.name}.json"
 
 
-def _state(plan: Plan, one: RaceSet, entrant: Entrant) -> str | None:
-    """What became of a cell; None if it was not run."""
+def _waits(plan: Plan, one: RaceSet, entrant: Entrant) -> bool:
+    """Whether a cell is to be run; an old result stays until the new one takes its place."""
     path = _path(plan, one, entrant)
-    return json.loads(path.read_text(encoding="utf-8"))["state"] if path.exists() else None
+    if not path.exists() or not {one.name, entrant.name, f"{one.name}/{entrant.name}"}.isdisjoint(plan.again):
+        return True
+    cell = json.loads(path.read_text(encoding="utf-8"))
+    late = cell["state"] in (LATE, SKIPPED) and cell["cap_seconds"] < plan.cap_seconds
+    return late or cell["state"] == ABSENT
 
 
 def _write(path: Path, cell: dict[str, Any]) -> None:

@@ -43,7 +43,9 @@ process of its own with a cap on time and memory; what did not finish is listed 
   100,000, so accuracy falls there for want of rows, too.
 - **In the plots** nearest neighbours, which learn nothing, are a dotted line beside times of training; River, which
   learns for a given time, is not among the times of training against the number of classes.
-- **late**: the cap is for the whole cell: reading the rows, every training, every answer, not one training alone.
+- **late**: the cap is for the whole cell: reading the rows, every training, every answer, not one training alone. A
+  late cell is tried again when the race is run with a longer cap.
+- A set's cells need not be of one day or commit: a race that was stopped goes on, and `--again` does single cells anew.
 """
 
 
@@ -164,8 +166,11 @@ def sentences(done: Sequence[Cell], several: bool = False) -> list[str]:
         ahead = [c for c in peers if None not in (value(c), mine[c["entrant"]]) and value(c) < mine[c["entrant"]]]
         ahead.sort(key=value)
         names = ", ".join(f"{_title(c)} ({unit(value(c))}, {_percent(c)})" for c in ahead[:5])
+        own = unit(mine[best["entrant"]])
+        if value is MODEL and any(mine[c["entrant"]] != mine[best["entrant"]] for c in ahead):
+            own += f", {unit(best['model_bytes'])} beside Vowpal Wabbit's"
         more = f" and {len(ahead) - 5} more" if len(ahead) > 5 else ""
-        told.append(f"{what} than {_title(best)} ({unit(mine[best['entrant']])}): {names or 'no peer'}{more}.")
+        told.append(f"{what} than {_title(best)} ({own}): {names or 'no peer'}{more}.")
     for what, value in (("training", itemgetter("train_seconds")), ("one-row prediction", one_row_seconds)):
         free = [c for c in peers if not any(_beats(our, c, value) for our in ours)]
         names = ", ".join(_title(c) for c in free)
