@@ -11,7 +11,7 @@
 # make reproduce-files       parsing speed, mutated lines and models, kills in training, rounded files (half an hour)
 # make reproduce-theory       the bound of Theorem 2 beside the error (a minute)
 # make race                   ours and all peers on the same rows, writes docs/race.md (needs MANYCLASS_DATA; hours)
-# make race QUICK=1           the same on small slices, does it run (five minutes)
+# make race QUICK=1           the same on small slices, does it run (five minutes once peers are installed)
 # make bench                  speed: ALOI, up to a million classes, single rows, first use, sparse text (half an hour, idle)
 
 PYTHON ?= python3
@@ -63,7 +63,7 @@ reproduce-files: .venv/.installed-plot
 reproduce-theory: .venv/.installed-plot
 	@$(BIN)/python reproduce/theory/theorem_2.py
 
-# A race that was stopped goes on where it was. RACE takes more options: make race RACE='--again pecos --cap 600'
+# A race that was stopped goes on where it was. RACE takes more options: make race RACE='--entrants pecos --again pecos'
 race: .venv/.installed-plot
 	@$(BIN)/python reproduce/race/race.py --folder .venv/peers $(if $(QUICK),--quick) $(RACE)
 

@@ -145,8 +145,8 @@ def options(argv: list[str] | None) -> argparse.Namespace:
     add("--limit", type=float, help=f"seconds for one script ({LIMIT:.0f}; {QUICK_LIMIT:.0f} with --quick)")
     add("--list", action="store_true", help="list the scripts with the seconds they took last")
     args = parser.parse_args(argv)
-    if args.limit is not None and not args.limit > 0:
-        parser.error(f"--limit must be more than 0, got {args.limit:g}")
+    if args.limit is not None and not 0 < args.limit < math.inf:
+        parser.error(f"--limit must be more than 0 and finite, got {args.limit:g}")
     args.steps = [step for step in STEPS if not args.only or any(text in step.script for text in args.only)]
     if not args.steps:
         parser.error(f"--only {' '.join(args.only)}: no script has this in its path; --list shows them")
@@ -172,7 +172,8 @@ def main(argv: list[str] | None = None) -> int:
             try:
                 outcomes.append(run(step, args.quick, limit))
             except KeyboardInterrupt:
-                print(f"\ninterrupted in {step.script}; --only runs some of the scripts", file=sys.stderr)
+                hint = "--only runs some of the scripts, --page-only writes the page"
+                print(f"\ninterrupted in {step.script}; {hint}", file=sys.stderr)
                 if outcomes and not args.quick:
                     remember(outcomes)
                 return 130

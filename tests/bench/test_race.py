@@ -100,11 +100,26 @@ def test_a_cell_is_tried_again_where_that_may_help(tmp_path):
     plan = Plan(tmp_path, tmp_path, cap_seconds=300.0)
     assert race._waits(plan, one, entrant)
     for state, cap, waits in (
-        ("late", 120.0, True), ("late", 300.0, False), ("skipped", 120.0, True), ("done", 120.0, False),
+        ("late", 120.0, True), ("late", 300.0, False), ("done", 120.0, False),
         ("failed", 120.0, False), ("not installed", 300.0, True),
     ):  # fmt: skip
         (tmp_path / "clinc150.vw-plt.json").write_text(json.dumps({"state": state, "cap_seconds": cap}))
         assert race._waits(plan, one, entrant) == waits, (state, cap)
+
+
+def test_a_skipped_cell_is_tried_again_when_its_reason_is_gone(tmp_path):
+    small, large = SETS["hierarchy-3000"], SETS["hierarchy-10000"]
+    entrant = ENTRANTS["lom-tree"]
+    late = {"state": "late", "reason": "not done in 120 s", "cap_seconds": 120.0, "n_classes": 3000}
+    skipped = {"state": "skipped", "reason": "not done in 120 s, with 3,000 classes", "cap_seconds": 120.0}
+    shorter, longer = (Plan(tmp_path, tmp_path, cap_seconds=cap) for cap in (120.0, 300.0))
+    race._write(race._path(shorter, large, entrant), skipped)
+    for before, waits in ((late, False), ({**late, "state": "done"}, True), ({**late, "reason": "no room"}, True)):
+        race._write(race._path(shorter, small, entrant), before)
+        assert race._waits(shorter, large, entrant) == waits
+    race._write(race._path(shorter, small, entrant), late)
+    assert race._waits(longer, small, entrant) and race._waits(longer, large, entrant)
+    assert race._hopeless(longer, large, entrant) == ""
 
 
 def test_an_old_result_stays_until_the_new_one_is_there(plan, monkeypatch):
@@ -212,7 +227,7 @@ def test_a_larger_set_is_not_tried_after_a_smaller_one_was_not_done(tmp_path):
         ("done", ""), ("not installed", ""), ("late", "why, with 7 classes"), ("failed", "why, with 7 classes"),
         ("skipped", "why"),
     ):  # fmt: skip
-        path.write_text(json.dumps({"state": state, "reason": "why", "n_classes": 7}))
+        path.write_text(json.dumps({"state": state, "reason": "why", "n_classes": 7, "cap_seconds": 300.0}))
         assert race._hopeless(plan, large, ENTRANTS["lom-tree"]) == found
     assert race._hopeless(plan, small, ENTRANTS["lom-tree"]) == ""
 
@@ -308,10 +323,11 @@ def test_the_command_runs_our_side_only(tmp_path, capsys, monkeypatch):
         (["--again", "nonsense"], "--again nonsense: no set, entrant or set/entrant"),
         (["--again", "pecos/clinc150"], "--again pecos/clinc150: no set"),
         (["--again", "a/b/c"], "--again a/b/c: no set"),
-        (["--cap", "-5"], "--cap must be more than 0, got -5"),
-        (["--cap", "nan"], "--cap must be more than 0, got nan"),
-        (["--threads", "0"], "--threads must be more than 0, got 0"),
-        (["--memory-gb", "0"], "--memory-gb must be more than 0, got 0"),
+        (["--cap", "-5"], "--cap must be more than 0 and finite, got -5"),
+        (["--cap", "nan"], "--cap must be more than 0 and finite, got nan"),
+        (["--threads", "0"], "--threads must be more than 0 and finite, got 0"),
+        (["--memory-gb", "0"], "--memory-gb must be more than 0 and finite, got 0"),
+        (["--memory-gb", "inf"], "--memory-gb must be more than 0 and finite, got inf"),
         (["--folder", __file__], "is a file; name a folder"),
         (["--ours", "--entrants", "pecos"], "--ours leaves out pecos: nothing to run"),
     ],

@@ -206,8 +206,8 @@ def test_a_comparison_has_the_interval_and_the_p_value():
     ("words", "told"),
     [
         (["--only", "nonsense"], "--only nonsense: no script has this in its path"),
-        (["--limit", "0"], "--limit must be more than 0, got 0"),
-        (["--limit", "-3"], "--limit must be more than 0, got -3"),
+        (["--limit", "0"], "--limit must be more than 0 and finite, got 0"),
+        (["--limit", "-3"], "--limit must be more than 0 and finite, got -3"),
     ],
 )
 def test_options_that_cannot_be_are_refused(words, told, capsys):

@@ -63,8 +63,9 @@ class Plan:
 def run_race(plan: Plan, say: Callable[[str], None] = print) -> None:
     """Run the cells of a plan that have no result yet, and those that may have a better one now.
 
-    These are the cells to do again, those of peers that could not be installed, and those that had less time than the
-    plan gives. Nothing that goes wrong in a cell ends the race: its reason is kept in place of its numbers.
+    These are the cells to do again, those of peers that could not be installed, those that were late with less time
+    than the plan gives, and those skipped for a reason that is gone. Nothing that goes wrong in a cell ends the race:
+    its reason is kept in place of its numbers.
 
     Parameters
     ----------
@@ -93,7 +94,7 @@ def run_race(plan: Plan, say: Callable[[str], None] = print) -> None:
             del rows
             for entrant in waiting:
                 if plan.end_seconds is not None and time.monotonic() - start > plan.end_seconds:
-                    say("time is up; the same command goes on from here")
+                    say(f"time is up; the same command{' without --again' if plan.again else ''} goes on from here")
                     return
                 cell = _cell(plan, one, entrant, facts, Path(work), started)
                 _write(_path(plan, one, entrant), cell)
@@ -134,8 +135,9 @@ def _waits(plan: Plan, one: RaceSet, entrant: Entrant) -> bool:
     if not path.exists() or not {one.name, entrant.name, f"{one.name}/{entrant.name}"}.isdisjoint(plan.again):
         return True
     cell = json.loads(path.read_text(encoding="utf-8"))
-    late = cell["state"] in (LATE, SKIPPED) and cell["cap_seconds"] < plan.cap_seconds
-    return late or cell["state"] == ABSENT
+    if cell["state"] == SKIPPED:
+        return _hopeless(plan, one, entrant) != cell["reason"]
+    return cell["state"] == ABSENT or (cell["state"] == LATE and cell["cap_seconds"] < plan.cap_seconds)
 
 
 def _write(path: Path, cell: dict[str, Any]) -> None:
@@ -184,8 +186,8 @@ def _hopeless(plan: Plan, one: RaceSet, entrant: Entrant) -> str:
     if not one.series or not smaller:
         return ""
     path = _path(plan, smaller[-1], entrant)
-    cell = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"state": DONE}
-    if cell["state"] in (DONE, ABSENT):
+    cell: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"state": DONE}
+    if cell["state"] in (DONE, ABSENT) or (cell["state"] == LATE and cell["cap_seconds"] < plan.cap_seconds):
         return ""
     return cell["reason"] if cell["state"] == SKIPPED else f"{cell['reason']}, with {cell['n_classes']:,} classes"
 

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import math
 import os
 import signal
 import sys
@@ -73,8 +74,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
             parser.error(f"--again {name}: no set, entrant or set/entrant of this name; --help lists them")
     for option in ("cap", "memory_gb", "threads"):
         value = getattr(options, option)
-        if value is not None and not value > 0:
-            parser.error(f"--{option.replace('_', '-')} must be more than 0, got {value:g}")
+        if value is not None and not 0 < value < math.inf:
+            parser.error(f"--{option.replace('_', '-')} must be more than 0 and finite, got {value:g}")
     if Path(options.folder).exists() and not Path(options.folder).is_dir():
         parser.error(f"--folder {options.folder}: is a file; name a folder, it is made if needed")
     if options.ours and options.entrants and not any(ENTRANTS[name].ours for name in options.entrants):
@@ -84,14 +85,15 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _plan(options: argparse.Namespace, cells: Path) -> Plan:
     entrants = [name for name in options.entrants or ENTRANTS if ENTRANTS[name].ours or not options.ours]
+    sets = [name for name in SETS if name in (options.sets or SETS)]  # a series from its smallest on
     memory = options.memory_gb * 1e9 if options.memory_gb else 0.75 * (physical_bytes() or 0)
     plan = Plan(
-        cells=cells, environments=Path(options.folder), sets=options.sets or tuple(SETS), entrants=entrants,
+        cells=cells, environments=Path(options.folder), sets=sets, entrants=entrants,
         cap_seconds=options.cap, threads=options.threads, memory_bytes=int(memory) or None, again=options.again,
     )  # fmt: skip
     if options.quick:
         plan = dataclasses.replace(
-            plan, sets=options.sets or QUICK_SETS, n_train=QUICK_ROWS, n_test=QUICK_TEST_ROWS,
+            plan, sets=sets if options.sets else QUICK_SETS, n_train=QUICK_ROWS, n_test=QUICK_TEST_ROWS,
             cap_seconds=min(options.cap, QUICK_CAP), install_seconds=QUICK_INSTALL, end_seconds=QUICK_END,
         )  # fmt: skip
     return plan
@@ -100,11 +102,11 @@ def _plan(options: argparse.Namespace, cells: Path) -> Plan:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Our estimators and the peers, the same rows in the same run.")
     add = parser.add_argument
-    add("--quick", action="store_true", help="small slices, five minutes at most: does it run, not what it shows")
+    add("--quick", action="store_true", help="small slices, five minutes once peers are installed: does it run")
     add("--ours", action="store_true", help="our estimators only; installs nothing")
     add("--sets", nargs="+", choices=list(SETS), metavar="SET", help=f"some sets: {', '.join(SETS)}")
     add("--entrants", nargs="+", choices=list(ENTRANTS), metavar="NAME", help=f"some of {', '.join(ENTRANTS)}")
-    add("--again", nargs="+", default=[], metavar="NAME", help="do a set, an entrant or a cell (set/entrant) again")
+    add("--again", nargs="+", default=[], metavar="NAME", help="anew: a set, an entrant or a cell (set/entrant)")
     add("--page-only", action="store_true", help="run nothing, write the page from the results there are")
     add("--cap", type=float, default=300.0, help="seconds for one cell (300)")
     add("--memory-gb", type=float, help="memory for one cell (three quarters of the machine's)")
