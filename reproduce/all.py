@@ -164,7 +164,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"{sum(took.get(step.script, math.nan) for step in steps):6.0f} s  in all")
         return 0
     page = args.page or (HERE / "quick" / "reproduction.md" if args.quick else HERE.parent / "docs" / "reproduction.md")
-    outcomes = []
+    outcomes, interrupted = [], False
     if not args.page_only:
         limit = args.limit or (QUICK_LIMIT if args.quick else LIMIT)
         for i, step in enumerate(steps, 1):
@@ -172,17 +172,16 @@ def main(argv: list[str] | None = None) -> int:
             try:
                 outcomes.append(run(step, args.quick, limit))
             except KeyboardInterrupt:
-                hint = "--only runs some of the scripts, --page-only writes the page"
-                print(f"\ninterrupted in {step.script}; {hint}", file=sys.stderr)
-                if outcomes and not args.quick:
-                    remember(outcomes)
-                return 130
+                print(f"\ninterrupted in {step.script}; --only runs some of the scripts", file=sys.stderr)
+                interrupted = True
+                break
             print(f"== {outcomes[-1].state} after {outcomes[-1].seconds:.0f} s", flush=True)
     if outcomes and not args.quick:
         remember(outcomes)
     missing = write_page(HERE, page, args.quick)
     print(f"\nPage: {os.path.relpath(page)}")
-    return report(outcomes, missing)
+    status = report(outcomes, missing)
+    return 130 if interrupted else status
 
 
 if __name__ == "__main__":

@@ -323,6 +323,7 @@ def test_the_command_runs_our_side_only(tmp_path, capsys, monkeypatch):
         (["--again", "nonsense"], "--again nonsense: no set, entrant or set/entrant"),
         (["--again", "pecos/clinc150"], "--again pecos/clinc150: no set"),
         (["--again", "a/b/c"], "--again a/b/c: no set"),
+        (["--again", "aloi", "--sets", "bibtex"], "--again aloi: not among what is run"),
         (["--cap", "-5"], "--cap must be more than 0 and finite, got -5"),
         (["--cap", "nan"], "--cap must be more than 0 and finite, got nan"),
         (["--threads", "0"], "--threads must be more than 0 and finite, got 0"),

@@ -224,4 +224,4 @@ def test_an_interrupted_run_says_where(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(driver, "run", stopped)
     assert driver.main(["--quick", "--only", "figure_3", "--page", str(tmp_path / "page.md")]) == 130
     assert "interrupted in recall_tree_2017/figure_3.py" in capsys.readouterr().err
-    assert not (tmp_path / "page.md").exists()
+    assert (tmp_path / "page.md").exists()  # of what was done before

@@ -72,6 +72,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         kinds = [[*SETS, *ENTRANTS]] if len(words) == 1 else [SETS, ENTRANTS]
         if len(words) > 2 or not all(word in kind for word, kind in zip(words, kinds, strict=True)):
             parser.error(f"--again {name}: no set, entrant or set/entrant of this name; --help lists them")
+        chosen = [*(options.sets or (QUICK_SETS if options.quick else SETS)), *(options.entrants or ENTRANTS)]
+        if not all(word in chosen for word in words):
+            parser.error(f"--again {name}: not among what is run; name it with --sets or --entrants, too")
     for option in ("cap", "memory_gb", "threads"):
         value = getattr(options, option)
         if value is not None and not 0 < value < math.inf:

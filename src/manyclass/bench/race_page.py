@@ -84,15 +84,16 @@ def summary(cells: Sequence[Cell]) -> list[str]:
     lines = []
     for name, one in SETS.items():
         done = [cell for cell in cells if cell["set"] == name and cell["state"] == DONE]
-        sides = [[c for c in done if ENTRANTS[c["entrant"]].ours == mine] for mine in (True, False)]
-        if not all(sides):
+        ours, peers = _sides(done)
+        if not ours or not peers:
             continue
-        best, peer = (max(side, key=lambda cell: cell["precision"]["1"]) for side in sides)
+        best, peer = (max(side, key=lambda cell: cell["precision"]["1"]) for side in (ours, peers))
         texts = [one.title, f"{best['n_classes']:,}"]
         for cell in (best, peer):
             texts += [_title(cell), f"{100 * cell['precision']['1']:.2f}", f"{cell['train_seconds']:.2f}"]
             texts += [f"{1e6 * one_row_seconds(cell):,.0f}"]
-        lines.append(_row([*texts, _p_text(_p_value(best, peer)).removeprefix(", p ").removeprefix("= ") or "–"]))
+        p = _p_value(best, peer)
+        lines.append(_row([*texts, "–" if p is None else _p_text(p).removeprefix("= ")]))
     return [_row(head), _row(["---", "---:", *["---", "---:", "---:", "---:"] * 2, "---:"]), *lines] if lines else []
 
 
@@ -150,7 +151,7 @@ def each_seconds(cell: Cell) -> float:
 
 def sentences(done: Sequence[Cell], several: bool = False) -> list[str]:
     """Who is ahead of our most accurate entry, and which peers none of ours matches in accuracy and speed together."""
-    ours, peers = ([c for c in done if ENTRANTS[c["entrant"]].ours == mine] for mine in (True, False))
+    ours, peers = _sides(done)
     if not ours or not peers:
         return []
     told = [_accuracy_told(ours, peers, k, several) for k in (("1", "3", "5") if several else ("1",))]
@@ -189,7 +190,7 @@ def _accuracy_told(ours: Sequence[Cell], peers: Sequence[Cell], k: str, several:
     what = f"P@{k}" if several else "Accuracy"
     return (
         f"{what}: our best, {_title(best)} ({_percent(best, k)}), is {where} the best peer that finished, "
-        f"{_title(peer)} ({_percent(peer, k)}){_p_text(p)}."
+        f"{_title(peer)} ({_percent(peer, k)}){'' if p is None else f', p {_p_text(p)}'}."
     )
 
 
@@ -212,8 +213,14 @@ def _p_value(one: Cell, other: Cell) -> float | None:
     return n_minus_1_chi_squared(errors[0], n, errors[1], n)[1]
 
 
-def _p_text(p: float | None) -> str:
-    return "" if p is None else ", p < 0.0001" if p < 0.0001 else f", p = {p:.4f}"
+def _p_text(p: float) -> str:
+    return "< 0.0001" if p < 0.0001 else f"= {p:.4f}"
+
+
+def _sides(cells: Sequence[Cell]) -> tuple[list[Cell], list[Cell]]:
+    """Ours and the peers'."""
+    ours = [cell for cell in cells if ENTRANTS[cell["entrant"]].ours]
+    return ours, [cell for cell in cells if not ENTRANTS[cell["entrant"]].ours]
 
 
 def _origin(cells: Sequence[Cell]) -> str:
