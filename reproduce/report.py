@@ -11,7 +11,7 @@ import matplotlib
 import numpy as np
 import scipy.sparse as sp
 
-from manyclass.bench.origin import commit, machine
+from benchmarks.origin import commit, machine
 from manyclass.datasets import DataNotFound, load, tfidf_transformer
 from manyclass.datasets.local import find
 from manyclass.metrics import difference_interval, n_minus_1_chi_squared

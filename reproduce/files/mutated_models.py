@@ -26,7 +26,7 @@ from manyclass import (
     SpectralTreeClassifier,
     load_model,
 )
-from manyclass.io import model_file
+from manyclass.core import model_file
 
 EXTREMES = [-(2**62), -(2**31), -65536, -2, -1, 0, 1, 2, 3, 15, 16, 17, 255, 2**31 - 1, 2**40, 2**62]
 VALUES = [None, True, False, "SGD", "AdaGrad", -1, 0, 1, 7, 10**9, 2**70, 0.5, -1e300, "", "x", [], [1], {}]

@@ -8,7 +8,7 @@ import numpy as np
 from report import at_hand, load_or_skip, load_tfidf, parse, publish
 
 from manyclass import LabelTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier, load_model
-from manyclass.models.precision import PRECISIONS
+from manyclass.core.precision import PRECISIONS
 
 SETTINGS = [  # set, name, model, smallest weights left out
     ("aloi", "Recall Tree", RecallTreeClassifier(n_epochs=5, random_state=0), 0.0),

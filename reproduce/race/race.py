@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from manyclass.bench.race_command import main
+from benchmarks.race_command import main
 
 if __name__ == "__main__":
     here = Path(__file__).parent

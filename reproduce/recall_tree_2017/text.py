@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from report import BLUE, GREY, ORANGE, at_hand, load_tfidf, new_plot, p_text, p_value, parse, publish, save
 
+from benchmarks.vw import PeerUnavailable, find_vw, run_recall_tree, write_vw_text
 from manyclass import RecallTreeClassifier
-from manyclass.bench.vw import PeerUnavailable, find_vw, run_recall_tree, write_vw_text
 
 # name: (what it is, options for Vowpal Wabbit, so that it is not starved of weights or depth)
 SETS = {

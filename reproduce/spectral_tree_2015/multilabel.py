@@ -12,9 +12,9 @@ import numpy as np
 from report import at_hand, compare, load_or_skip, parse, publish
 from sklearn.preprocessing import normalize
 
+from benchmarks.peers import run_peer
+from benchmarks.vw import PeerUnavailable
 from manyclass import SpectralTreeClassifier
-from manyclass.bench.peers import run_peer
-from manyclass.bench.vw import PeerUnavailable
 from manyclass.metrics import precision_at_k
 
 SETS = {"eurlex-4k": "EURLex-4K", "bibtex": "Bibtex", "delicious": "Delicious", "rcv1-topics": "RCV1 topics"}

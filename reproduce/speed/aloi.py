@@ -13,10 +13,10 @@ import numpy as np
 from report import BLUE, ORANGE, load_or_skip, new_plot, parse, publish, save
 from threadpoolctl import threadpool_limits
 
+from benchmarks.origin import machine
+from benchmarks.timing import seconds_of
+from benchmarks.vw import PeerUnavailable, find_vw, run_recall_tree, write_vw_text
 from manyclass import OneAgainstAllClassifier, RecallTreeClassifier
-from manyclass.bench.origin import machine
-from manyclass.bench.timing import seconds_of
-from manyclass.bench.vw import PeerUnavailable, find_vw, run_recall_tree, write_vw_text
 
 EXTRA = {
     "epochs": {"type": int, "default": 10, "help": "passes over the training rows (10)"},

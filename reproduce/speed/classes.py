@@ -13,8 +13,8 @@ from pathlib import Path
 
 from report import BLUE, GREEN, GREY, ORANGE, PURPLE, new_plot, parse, publish, save
 
-from manyclass.bench.origin import machine
-from manyclass.bench.vw import PeerUnavailable, find_vw, run_recall_tree, write_vw_text
+from benchmarks.origin import machine
+from benchmarks.vw import PeerUnavailable, find_vw, run_recall_tree, write_vw_text
 from manyclass.datasets import Hierarchy
 
 EXTRA = {

@@ -7,7 +7,7 @@ import tempfile
 
 from report import parse, publish
 
-from manyclass.bench.origin import machine
+from benchmarks.origin import machine
 
 EXTRA: dict = {}
 PROGRAM = """

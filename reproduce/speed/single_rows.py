@@ -6,11 +6,11 @@ import numpy as np
 from report import load_or_skip, parse, publish
 from sklearn.linear_model import SGDClassifier
 
+from benchmarks.origin import machine
+from benchmarks.timing import seconds_of_one_row
 from manyclass import OneAgainstAllClassifier, RecallTreeClassifier
-from manyclass.bench.origin import machine
-from manyclass.bench.timing import seconds_of_one_row
-from manyclass.kernels.inputs import Dense
-from manyclass.models import recall_tree
+from manyclass.core.inputs import Dense
+from manyclass.recall_tree import model as recall_tree
 
 EXTRA: dict = {}
 

@@ -7,12 +7,12 @@ import numpy as np
 from report import load_tfidf, parse, publish
 from scipy import sparse
 
+from benchmarks.naive_hash import naive_layout, score_naively
+from benchmarks.origin import machine
+from benchmarks.timing import seconds_of
 from manyclass import LabelTreeClassifier, OneAgainstAllClassifier
-from manyclass.bench.naive_hash import naive_layout, score_naively
-from manyclass.bench.origin import machine
-from manyclass.bench.timing import seconds_of
+from manyclass.core.batches import as_batch
 from manyclass.datasets import Hierarchy, available
-from manyclass.estimators.batches import as_batch
 
 EXTRA = {"repeats": {"type": int, "default": 3, "help": "the median of so many counts (3)"}}
 

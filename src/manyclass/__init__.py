@@ -1,24 +1,41 @@
 """Classification into thousands to millions of classes, in time logarithmic in the number of classes."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .estimators import (
-        Hellinger,
-        LabelTreeClassifier,
-        LomTreeClassifier,
-        MlomTreeClassifier,
-        OneAgainstAllClassifier,
-        RecallTreeClassifier,
-        SpectralFilter,
-        SpectralTreeClassifier,
-        load_model,
-    )
+    from .core.learners import SGD, AdaGrad, NormalizedAdaGrad
+    from .core.model_file import ModelFormatError
+    from .estimators import load_model
     from .io import DataError
-    from .io.model_file import ModelFormatError
-    from .models.learners import SGD, AdaGrad, NormalizedAdaGrad
+    from .label_tree.estimator import LabelTreeClassifier
+    from .lom_tree.estimator import LomTreeClassifier
+    from .mlom_tree.estimator import MlomTreeClassifier
+    from .one_against_all.estimator import OneAgainstAllClassifier
+    from .recall_tree.estimator import RecallTreeClassifier
+    from .spectral_tree.estimator import SpectralTreeClassifier
+    from .spectral_tree.filter_estimator import SpectralFilter
+    from .spectral_tree.hellinger import Hellinger
 
 __version__ = "0.1.0"
+
+# Public names and their modules. They are imported when first used, so that `manyclass --help` is fast.
+_MODULES = {
+    "AdaGrad": ".core.learners",
+    "DataError": ".io",
+    "Hellinger": ".spectral_tree.hellinger",
+    "LabelTreeClassifier": ".label_tree.estimator",
+    "LomTreeClassifier": ".lom_tree.estimator",
+    "MlomTreeClassifier": ".mlom_tree.estimator",
+    "ModelFormatError": ".core.model_file",
+    "NormalizedAdaGrad": ".core.learners",
+    "OneAgainstAllClassifier": ".one_against_all.estimator",
+    "RecallTreeClassifier": ".recall_tree.estimator",
+    "SGD": ".core.learners",
+    "SpectralFilter": ".spectral_tree.filter_estimator",
+    "SpectralTreeClassifier": ".spectral_tree.estimator",
+    "load_model": ".estimators",
+}
 
 __all__ = [
     "SGD",
@@ -38,31 +55,11 @@ __all__ = [
     "load_model",
 ]
 
-_HOMES = {
-    "DataError": ".io",
-    "ModelFormatError": ".io.model_file",
-    "load_model": ".estimators",
-    "SGD": ".models.learners",
-    "AdaGrad": ".models.learners",
-    "NormalizedAdaGrad": ".models.learners",
-    "LabelTreeClassifier": ".estimators",
-    "LomTreeClassifier": ".estimators",
-    "MlomTreeClassifier": ".estimators",
-    "OneAgainstAllClassifier": ".estimators",
-    "RecallTreeClassifier": ".estimators",
-    "SpectralFilter": ".estimators",
-    "SpectralTreeClassifier": ".estimators",
-    "Hellinger": ".estimators",
-}
-
 
 def __getattr__(name: str) -> object:
-    """Import public names when first used: the command line must not wait for the compiler to show its help."""
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'manyclass' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name], __name__), name)
+    return getattr(import_module(_MODULES[name], __name__), name)
 
 
 def __dir__() -> list[str]:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.datasets.server import Served, Server
 
 from manyclass.datasets import PUBLIC_SETS, PublicFile, PublicSet, load
+from tests.datasets.server import Served, Server
 
 
 @pytest.fixture(autouse=True)

@@ -1,9 +1,9 @@
 """A cache of its own for every test, and a web server on this machine: no test needs a network."""
 
 import pytest
-from tests.datasets.server import Server
 
 from manyclass.datasets import download
+from tests.datasets.server import Server
 
 
 @pytest.fixture

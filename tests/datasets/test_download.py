@@ -7,10 +7,10 @@ import shutil
 import socket
 
 import pytest
-from tests.datasets.server import Served
 
 from manyclass.datasets import DownloadError, download
 from manyclass.datasets.download import download as fetch_file
+from tests.datasets.server import Served
 
 CONTENT = bytes(range(256)) * 4000  # a megabyte, more than one piece
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.datasets.server import Served
 
 from manyclass.datasets import (
     PUBLIC_SETS,
@@ -23,6 +22,7 @@ from manyclass.datasets import (
     names,
 )
 from manyclass.datasets.packed import pack_names, pack_split, read_packed, unpack_split, write_packed
+from tests.datasets.server import Served
 
 TEXT = b"0 0 1\n1 2 0\n"
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from reproduce.files.mutated_lines import CASES, check
 
 SCRIPT = Path(__file__).parents[2] / "reproduce" / "files" / "mutated_lines.py"

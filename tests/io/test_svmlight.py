@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from manyclass.io import Reading, Source
+from manyclass.io.line_parser import mixed
 from manyclass.io.lines import Block
 from manyclass.io.svmlight import resolve, svmlight_reader
-from manyclass.kernels.line_parser import mixed
 
 ONE = Reading("svmlight", labels="one", label_kind="int", index_base=1)
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from manyclass.kernels.blocks import unfold
-from manyclass.kernels.inputs import Csr, Dense
-from manyclass.kernels.label_tree_growth import first_bias
-from manyclass.models import label_tree as model
-from manyclass.models.spec import Labels
-from manyclass.models.state import copy
+from manyclass.core.inputs import Csr, Dense
+from manyclass.core.spec import Labels
+from manyclass.core.state import copy
+from manyclass.label_tree import model
+from manyclass.label_tree.growth import first_bias
+from manyclass.label_tree.weights import unfold
 
 from .label_tree import LabelTree, Node
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..core.learners import BY_NAME
 from ..estimators import ESTIMATORS
 from ..io import Reading
-from ..models.learners import BY_NAME
 from .errors import CommandError
 
 DEFAULT_EPOCHS = 5

@@ -11,9 +11,9 @@ from typing import BinaryIO
 
 from rich.console import Console
 
+from ..core.model_file import ModelFormatError
+from ..core.precision import PRECISIONS
 from ..io import Chunk, Source, known_format
-from ..io.model_file import ModelFormatError
-from ..models.precision import PRECISIONS
 from .errors import CommandError
 from .files import open_model, open_source
 from .resume import check_folder

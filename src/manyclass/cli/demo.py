@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.tree import Tree as Picture
 
+from .. import LabelTreeClassifier, OneAgainstAllClassifier
 from ..datasets import gloss_vectorizer, load_wordnet, tfidf_transformer
-from ..estimators import LabelTreeClassifier, OneAgainstAllClassifier
 
 SENTENCES = [
     "a large sea bird with long wings that eats fish",

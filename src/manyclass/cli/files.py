@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..estimators import load_model
+from .. import load_model
+from ..core.model_file import ModelFormatError
 from ..io import FORMATS, Chunk, Reading, Source, known_format
-from ..io.model_file import ModelFormatError
 from .errors import CommandError
 
 _TABLES = ("csv", "tsv", "jsonl", "parquet")

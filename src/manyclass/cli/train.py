@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from ..core.model_file import remove_leftovers
 from ..estimators import ESTIMATORS
 from ..io import Chunk, Source
-from ..io.model_file import remove_leftovers
 from .algorithms import DEFAULT_EPOCHS, choose_algorithm, learns_at_once, make_estimator
 from .errors import INTERRUPTED, CommandError
 from .evaluate import evaluate, table_of

@@ -1,24 +1,18 @@
-"""Data sets: one that ships with the package, larger ones from a folder or their public homes, made-up ones, text."""
+"""Data sets: one that ships with the package, larger public ones, and text."""
 
-from typing import TYPE_CHECKING
-
-from manyclass.datasets.errors import DataNotFound, DownloadError
-from manyclass.datasets.fetching import fetch
-from manyclass.datasets.folders import cache_folder
-from manyclass.datasets.local import available, load, names
-from manyclass.datasets.public import PUBLIC_SETS, PublicFile, PublicSet
-from manyclass.datasets.text import gloss_vectorizer, tfidf_transformer
-from manyclass.datasets.wordnet import Dataset, load_wordnet
-
-if TYPE_CHECKING:
-    from manyclass.datasets.hierarchy import Hierarchy
+from .errors import DataNotFound, DownloadError
+from .fetching import fetch
+from .folders import cache_folder
+from .local import available, load, names
+from .public import PUBLIC_SETS, PublicFile, PublicSet
+from .text import gloss_vectorizer, tfidf_transformer
+from .wordnet import Dataset, load_wordnet
 
 __all__ = [
     "PUBLIC_SETS",
     "DataNotFound",
     "Dataset",
     "DownloadError",
-    "Hierarchy",
     "PublicFile",
     "PublicSet",
     "available",
@@ -30,12 +24,3 @@ __all__ = [
     "names",
     "tfidf_transformer",
 ]
-
-
-def __getattr__(name: str):
-    """`Hierarchy` brings the compiler: it is imported when asked for."""
-    if name == "Hierarchy":
-        from manyclass.datasets.hierarchy import Hierarchy
-
-        return Hierarchy
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

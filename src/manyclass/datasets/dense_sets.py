@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from manyclass.datasets.archives import zip_member
-from manyclass.datasets.lzw import unpack_lzw
-from manyclass.datasets.packed import Arrays
+from .archives import zip_member
+from .lzw import unpack_lzw
+from .packed import Arrays
 
 _KINDS = {8: np.uint8}
 

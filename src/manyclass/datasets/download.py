@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from manyclass.datasets.drive import confirmed_address, title_of
-from manyclass.datasets.errors import DownloadError
+from .drive import confirmed_address, title_of
+from .errors import DownloadError
 
 try:
     import fcntl

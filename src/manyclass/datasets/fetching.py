@@ -8,12 +8,12 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from manyclass.datasets.download import Show, download, sha256_of
-from manyclass.datasets.errors import DataNotFound, DownloadError
-from manyclass.datasets.folders import cache_folder, download_folder, packed_name
-from manyclass.datasets.local import available, find
-from manyclass.datasets.packed import Arrays, write_packed
-from manyclass.datasets.public import PUBLIC_SETS, PublicFile, PublicSet
+from .download import Show, download, sha256_of
+from .errors import DataNotFound, DownloadError
+from .folders import cache_folder, download_folder, packed_name
+from .local import available, find
+from .packed import Arrays, write_packed
+from .public import PUBLIC_SETS, PublicFile, PublicSet
 
 
 def fetch(name: str, *, again: bool = False, keep: bool = False, quiet: bool = False) -> Path:

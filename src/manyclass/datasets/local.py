@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from manyclass.datasets.errors import DataNotFound
-from manyclass.datasets.folders import FOLDER_VARIABLE, cache_folder, packed_name
-from manyclass.datasets.packed import Readable, read_packed, unpack_names, unpack_split
-from manyclass.datasets.public import PUBLIC_SETS
-from manyclass.datasets.wordnet import SHIPPED
+from .errors import DataNotFound
+from .folders import FOLDER_VARIABLE, cache_folder, packed_name
+from .packed import Readable, read_packed, unpack_names, unpack_split
+from .public import PUBLIC_SETS
+from .wordnet import SHIPPED
 
 
 def load(name: str) -> tuple[Any, ...]:

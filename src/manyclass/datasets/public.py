@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from manyclass.datasets import dense_sets, running_text, sparse_sets
-from manyclass.datasets.packed import Arrays
+from . import dense_sets, running_text, sparse_sets
+from .packed import Arrays
 
 Parse = Callable[[Path], Arrays]  # the folder of the downloaded files → the arrays of the packed form
 

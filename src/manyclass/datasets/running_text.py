@@ -12,8 +12,8 @@ from typing import IO
 
 import numpy as np
 
-from manyclass.datasets.archives import zip_member
-from manyclass.datasets.packed import Arrays, pack_names
+from .archives import zip_member
+from .packed import Arrays, pack_names
 
 UNKNOWN = "<unk>"
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from manyclass.datasets.archives import unbzipped, unzipped, zip_member
-from manyclass.datasets.packed import Arrays, pack_names, pack_split
-from manyclass.io import Reading, Source
+from ..io import Reading, Source
+from .archives import unbzipped, unzipped, zip_member
+from .packed import Arrays, pack_names, pack_split
 
 _WIDEST = 2**24  # columns of a set whose features are numbers; beyond it they are names that were hashed
 _RCV1_WORDS = 47_236

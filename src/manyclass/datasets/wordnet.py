@@ -6,7 +6,7 @@ from importlib.resources import files
 import numpy as np
 import scipy.sparse as sp
 
-from manyclass.datasets.packed import read_packed, unpack_names, unpack_split
+from .packed import read_packed, unpack_names, unpack_split
 
 SHIPPED = "wordnet-hypernym"
 

@@ -4,9 +4,9 @@ import re
 
 import numpy as np
 
-from ..kernels import line_parser as kernel
-from ..kernels.feature_merge import merge_features
+from . import line_parser as kernel
 from .errors import DataError, shown
+from .feature_merge import merge_features
 from .lines import Block
 from .numbers import FLOAT32_END, why_not_finite
 from .pieces import Piece

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels import line_parser as kernel
+from . import line_parser as kernel
 from .errors import DataError
 from .lines import Block
 from .numbers import mostly_text

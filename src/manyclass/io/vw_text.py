@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels import line_parser as kernel
-from ..kernels import name_parser as names
-from ..kernels.feature_merge import merge_features
-from ..kernels.name_parser import parse_names
+from . import line_parser as kernel
+from . import name_parser as names
 from .errors import DataError, Fault, shown
+from .feature_merge import merge_features
 from .labels import LabelList
 from .lines import Block
+from .name_parser import parse_names
 from .numbers import finite, mostly_text, why_not_finite
 from .pieces import Piece
 from .reading import Reading

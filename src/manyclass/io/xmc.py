@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from ..kernels import line_parser as kernel
+from . import line_parser as kernel
 from .errors import DataError
 from .lines import Block
 from .pieces import Piece, empty_piece

@@ -1,0 +1,1 @@
+"""Code shared by several algorithms: arrays, linear predictors, input batches, the base estimator, model files."""

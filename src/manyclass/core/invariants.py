@@ -1,0 +1,93 @@
+"""What must hold in a state from a file before any kernel may run on it: a kernel trusts every index."""
+
+from dataclasses import fields
+from typing import Any, get_args, get_type_hints
+
+import numpy as np
+
+from .groups import Candidates, Linear, Scale, Seen, State
+from .learners import Learner
+from .model_file import ModelFormatError
+from .state import flatten
+
+
+def need(holds: Any, message: str) -> None:
+    """ModelFormatError unless it holds."""
+    if not holds:
+        raise ModelFormatError(message)
+
+
+def need_range(name: str, values: np.ndarray, low: int, high: int) -> None:
+    """All values lie in low..high-1."""
+    if values.size and (values.min() < low or values.max() >= high):
+        at = tuple(int(i) for i in np.argwhere((values < low) | (values >= high))[0])
+        raise ModelFormatError(f"{name}{list(at)} is {values[at]}, outside {low}..{high - 1}.")
+
+
+def is_power(n: int) -> bool:
+    return n > 0 and n & (n - 1) == 0
+
+
+def need_no_pruning(prune: float) -> None:
+    """For models whose weights all have their place: leaving some out would save nothing."""
+    if prune > 0:
+        raise ValueError("prune is for label trees: in this model every weight has its place, zero or not.")
+
+
+def check_finite(state: State) -> None:
+    """No weight and no mass is NaN or infinite."""
+    for name, array in flatten(state).items():
+        if array.dtype.kind == "f":
+            flat = array.reshape(-1)
+            for first in range(0, len(flat), 1 << 20):  # no copy of the size of the model
+                good = np.isfinite(flat[first : first + (1 << 20)])
+                need(good.all(), f"array {name} holds a number that is not finite, at {first + int(good.argmin())}.")
+
+
+def check_config(config: Any) -> None:
+    """Every option has its declared type, and numbers are finite."""
+    hints = get_type_hints(type(config))
+    for field in fields(config):
+        value, hint = getattr(config, field.name), hints[field.name]
+        allowed = get_args(hint) or (hint,)
+        if float in allowed:
+            allowed += (int,)
+        wrong = not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed)
+        if wrong or (isinstance(value, (int, float)) and not abs(value) < 2**62):
+            raise ModelFormatError(f"the option {field.name} is {value!r}.")
+        if isinstance(value, Learner) and type(value) is Learner:
+            raise ModelFormatError(f"the option {field.name} is no learner.")
+
+
+def check_bank(name: str, bank: Linear, width: int, squares: bool) -> None:
+    """A bank of linear predictors over `width` features, with a sum of squares for each weight if it needs them."""
+    rows, mask = len(bank.bias), int(bank.mask[0])
+    if mask == 0:
+        need(bank.weight.shape == (rows, width), f"{name}.weight has the shape {bank.weight.shape}, not {rows, width}.")
+    else:
+        need(is_power(mask + 1), f"{name}.mask is {mask}, not a power of two less one.")
+        need(bank.weight.shape == (1, mask + 1), f"{name}.weight has the shape {bank.weight.shape}, mask {mask}.")
+    shape = bank.grad_sq.shape
+    fits = shape == bank.weight.shape or (shape == (1, 1) and not squares)
+    need(fits, f"{name}.grad_sq has the shape {shape}, not that of the weights.")
+    need_range(f"{name}.n_rows", bank.n_rows, 0, rows + 1)
+
+
+def check_candidates(candidates: Candidates, n_labels: int) -> None:
+    """Lists of labels that there are."""
+    slots = candidates.label.shape[1]
+    need(slots > 0, "candidates.label has no slots.")
+    need_range("candidates.size", candidates.size, 0, slots + 1)
+    used = np.arange(slots) < candidates.size[:, None]
+    need_range("candidates.label", candidates.label[used], 0, n_labels)
+
+
+def check_scale(scale: Scale, n_features: int) -> None:
+    need(len(scale.inverse) == n_features, f"scale.inverse has {len(scale.inverse)} features, not {n_features}.")
+    for name in ("sq_norm", "normalized", "n_rows"):
+        need(getattr(scale, name)[0] >= 0, f"scale.{name} is {getattr(scale, name)[0]}.")
+
+
+def check_seen(seen: Seen, n_classes: int) -> None:
+    need_range("seen.n_labels", seen.n_labels, 0, n_classes + 1)
+    need_range("seen.n_rows", seen.n_rows, 0, 1 << 62)

@@ -1,0 +1,174 @@
+"""Weights in fewer bits, in files only: float16, or int8 with a scale for each run of 64. In memory they are float32.
+
+A weight is as small as its feature is large. So that features of all sizes may share a scale, weights are first divided
+by a power of two near 1 / (the feature's largest value), where the model knows it; sums of rows by one near the length
+of the sum. Rounding twice changes nothing: the same weights come out, and the same bytes.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .groups import Field, State, fields_of
+from .invariants import need, need_range
+from .model_file import ModelFormatError
+from .state import flatten, groups_of
+
+PRECISIONS = ("float32", "float16", "int8")
+_STORED = {"float16": np.dtype("f2"), "int8": np.dtype("i1")}
+_RUN = 64  # weights that share a scale
+_STEPS = 127  # of a run's scale up to its largest weight
+_SCALE_BITS = 16  # of a scale that are used: a step times its scale then fits into a float32 without rounding
+_BLOCK = 1 << 20  # weights rounded at a time, whole runs
+_FURTHEST = 30  # the most that an exponent of two may be
+_LARGEST, _SMALLEST = np.float32(2.0**80), np.float32(2.0**-80)  # in a run; smaller: zero. No product can overflow.
+
+Exponents = Callable[[slice], np.ndarray] | None  # of two, for a stretch of the flat array
+
+
+def narrow(state: State, precision: str) -> dict[str, np.ndarray]:
+    """The arrays of a state by the names that a file uses, weights rounded; ValueError where one does not fit."""
+    out = flatten(state)
+    if precision == "float32":
+        return out
+    powers = _powers(state["scale"].inverse)
+    for name, group in state.items():
+        for field, how in fields_of(type(group)).items():
+            if how.rounds:
+                full = f"{name}.{field}"
+                flat, shape = out[full].reshape(-1), out[full].shape
+                exponents = _exponents(full, group._asdict(), how, powers)
+                if precision == "float16":
+                    out[full] = _to_half(full, flat, exponents).reshape(shape)
+                else:
+                    steps, out[f"{full}_scale"] = _to_steps(full, flat, exponents)
+                    out[full] = steps.reshape(shape)
+    return out
+
+
+def widen(arrays: dict[str, np.ndarray], types: dict, precision: str) -> dict[str, np.ndarray]:
+    """The arrays of a file with all weights as float32 again; ModelFormatError where they cannot be.
+
+    What else is wrong with the groups is left for `unflatten` to find.
+    """
+    if precision == "float32":
+        return arrays
+    powers, out = _powers(_vector(arrays, "scale.inverse", "f4")), dict(arrays)
+    for name, (kind, fields) in groups_of(arrays, types, ignore="_scale").items():
+        for field, how in fields_of(kind).items():
+            if how.rounds and field in fields:
+                full = f"{name}.{field}"
+                stored = fields[field]
+                known = stored.dtype == _STORED[precision] and stored.ndim == len(how.dims)
+                need(known, f"array {full} is {stored.ndim}-dimensional {stored.dtype}, not rounded to {precision}.")
+                scale = _scales(out, f"{full}_scale", stored.size) if precision == "int8" else None
+                out.pop(f"{full}_scale", None)
+                exponents = _exponents(full, fields, how, powers)
+                out[full] = _to_single(stored.reshape(-1), scale, exponents).reshape(stored.shape)
+    return out
+
+
+def _vector(arrays: dict[str, np.ndarray], name: str, dtype: str) -> np.ndarray:
+    """A one-dimensional array that must be there."""
+    array = arrays.get(name)
+    if array is None or array.dtype != np.dtype(dtype) or array.ndim != 1:
+        raise ModelFormatError(f"array {name} is not there, or not one-dimensional {np.dtype(dtype)}.")
+    return array
+
+
+def _scales(arrays: dict[str, np.ndarray], name: str, n: int) -> np.ndarray:
+    """The scales of n weights."""
+    scale = _vector(arrays, name, "f4")
+    need(len(scale) == -(-n // _RUN), f"array {name} has {len(scale)} scales for {n} weights in runs of {_RUN}.")
+    good = (scale >= 0) & (scale <= _LARGEST)  # of NaN neither
+    if not good.all():
+        raise ModelFormatError(f"array {name} holds {scale[good.argmin()]}, which is no scale, at {good.argmin()}.")
+    return scale
+
+
+# -- what weights are divided by -----------------------------------------------------------------------------------
+
+
+def _powers(sizes: np.ndarray) -> np.ndarray:
+    """The exponents of two near some sizes; 0 where a size is not known, which is 0."""
+    known = np.isfinite(sizes) & (sizes > 0)
+    exponent = np.frexp(np.where(known, sizes, 0.5))[1]
+    return np.clip(exponent, -_FURTHEST, _FURTHEST).astype(np.int32)
+
+
+def _exponents(full: str, fields: dict[str, np.ndarray], how: Field, powers: np.ndarray) -> Exponents:
+    """How to find those of a stretch of weights; None: nothing tells their size, or a weight is of several features."""
+    shape = fields[full.partition(".")[2]].shape
+    if how.rounds == "entry":
+        feature = _vector(fields, "feature", "i4")
+        need(feature.shape == shape, f"{full} has {shape[0]} weights for {len(feature)} features.")
+        need_range(f"the features of {full}", feature, 0, len(powers))
+        return lambda part: powers[feature[part]]
+    hashed = "mask" in fields and bool(fields["mask"].any())
+    if how.rounds == "length":
+        powers = _powers(np.sqrt(np.maximum(_vector(fields, "sq_norm", "f8"), 0.0)))
+    axis = {"column": 1, "line": 0, "length": 0}.get(how.rounds)
+    if hashed or axis is None or shape[axis] != len(powers) or not powers.any():
+        return None
+    if axis == 1:
+        return lambda part: powers[np.arange(part.start, part.stop) % shape[1]]
+    return lambda part: powers[np.arange(part.start, part.stop) // shape[1]]
+
+
+def _parts(n: int) -> list[slice]:
+    return [slice(first, min(n, first + _BLOCK)) for first in range(0, n, _BLOCK)]
+
+
+# -- rounding ------------------------------------------------------------------------------------------------------
+
+
+def _scaled(flat: np.ndarray, part: slice, exponents: Exponents) -> np.ndarray:
+    return flat[part] if exponents is None else np.ldexp(flat[part], -exponents(part))
+
+
+def _to_half(full: str, flat: np.ndarray, exponents: Exponents) -> np.ndarray:
+    out = np.empty(len(flat), np.float16)
+    for part in _parts(len(flat)):
+        with np.errstate(over="ignore"):
+            out[part] = _scaled(flat, part, exponents)
+        if not np.isfinite(out[part]).all():
+            raise ValueError(
+                f"{full} holds weights that float16 cannot (above 65504, or not finite): use float32, or int8 if they "
+                "are finite."
+            )
+    return out
+
+
+def _to_steps(full: str, flat: np.ndarray, exponents: Exponents) -> tuple[np.ndarray, np.ndarray]:
+    """(weights as steps of their run's scale, scales)."""
+    out, scales = np.empty(len(flat), np.int8), np.empty(-(-len(flat) // _RUN), np.float32)
+    for part in _parts(len(flat)):
+        runs = np.zeros((-(-(part.stop - part.start) // _RUN), _RUN), np.float32)
+        runs.reshape(-1)[: part.stop - part.start] = _scaled(flat, part, exponents)
+        largest = np.abs(runs).max(axis=1)
+        if not (largest <= _LARGEST).all():
+            raise ValueError(f"{full} holds weights that are not finite, or too large to round: use float32.")
+        scale = _scale(largest)
+        scales[part.start // _RUN :][: len(scale)] = scale
+        steps = np.where(scale[:, None] > 0, np.rint(runs / np.where(scale > 0, scale, 1)[:, None]), 0)
+        out[part] = steps.reshape(-1)[: part.stop - part.start]
+    return out, scales
+
+
+def _scale(largest: np.ndarray) -> np.ndarray:
+    """The largest weights / 127, rounded up to few bits: 127 times that, it is found again exactly."""
+    mantissa, exponent = np.frexp(largest / np.float32(_STEPS))
+    scale = np.ldexp(np.ceil(np.ldexp(mantissa, _SCALE_BITS)), exponent - _SCALE_BITS)
+    return np.where(largest >= _SMALLEST, scale, np.float32(0)).astype(np.float32)
+
+
+def _to_single(flat: np.ndarray, scale: np.ndarray | None, exponents: Exponents) -> np.ndarray:
+    out = np.empty(len(flat), np.float32)
+    for part in _parts(len(flat)):
+        out[part] = flat[part]
+        if scale is not None:
+            runs = slice(part.start // _RUN, -(-part.stop // _RUN))
+            out[part] *= np.repeat(scale[runs], _RUN)[: part.stop - part.start]
+        if exponents is not None:
+            out[part] = np.ldexp(out[part], exponents(part))
+    return out

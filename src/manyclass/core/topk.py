@@ -1,0 +1,35 @@
+"""The best few of many, kept sorted."""
+
+import numpy as np
+
+from ..jit import device, kernel
+
+
+@device
+def offer(labels, scores, size, label, score):
+    """Take (label, score) into the sorted best; return the new size. An equal score does not push ahead.
+
+    Mutates: labels, scores. Cost: O(k).
+    """
+    k = labels.shape[0]
+    if size == k:
+        if not score > scores[k - 1]:
+            return size
+        at = k - 1
+    else:
+        at = size
+        size += 1
+    while at > 0 and scores[at - 1] < score:
+        labels[at], scores[at] = labels[at - 1], scores[at - 1]
+        at -= 1
+    labels[at], scores[at] = label, score
+    return size
+
+
+@kernel
+def best_columns(scores, labels_out, scores_out):
+    """The best columns of each row of a score matrix, best first. Mutates: labels_out, scores_out. Cost: O(n x K)."""
+    for r in range(scores.shape[0]):
+        size = np.int64(0)
+        for c in range(scores.shape[1]):
+            size = offer(labels_out[r], scores_out[r], size, c, scores[r, c])

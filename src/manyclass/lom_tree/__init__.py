@@ -1,0 +1,1 @@
+"""Online tree (2013) and LOM tree: one path to one leaf, learned online."""

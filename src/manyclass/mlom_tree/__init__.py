@@ -1,0 +1,1 @@
+"""MLOM tree (2018): an online tree that balances classes by the median of their mean margins."""

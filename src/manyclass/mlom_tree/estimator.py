@@ -1,0 +1,158 @@
+"""MLOM tree as a scikit-learn estimator."""
+
+from numbers import Integral, Real
+
+from ..core.base import EPOCH_LIMITS, ManyClassifier
+from ..core.learners import NormalizedAdaGrad, resolve
+from ..core.online_trees import OnlineTreeMixin
+from . import model
+
+
+class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
+    """MLOM tree: one path of linear routers to a leaf that answers its most frequent label; the top halves the classes.
+
+    A router sends a class to the side where its mean score lies, against the median (or mean) of all class means at the
+    node, so that each child gets half of the classes. A class that changes its side is suspended below the old one,
+    where its statistics wait for its return. After Chen and Wang, "Modified Logarithmic Time Online Multiclass Train
+    and Prediction" (2018). The paper's tree is `MlomTreeClassifier(centre="median", guests=False)`: one leaf a class,
+    and twice the error; docs/deviations.md has the rest.
+
+    After training, `set_params` changes `n_jobs` for answers at once, and `class_weight` for the next `partial_fit`;
+    all other options wait for a `fit`.
+
+    Parameters
+    ----------
+    centre : {"auto", "median", "mean"}, default="auto"
+        What the mean of a class is compared with: the median of the class means, kept in O(log classes), which halves
+        the classes; or their mean. "auto": the median at nodes with 100 classes or more, below them the mean.
+    guests : bool, default=True
+        Count a row that a router's sign leads away from its class where it ends, as an answer would, and let leaves
+        split for such guests: a class then has several leaves. False: one leaf a class, as in the paper.
+    split_mass : float, default=10.0
+        With guests, a leaf splits when the mass beside its heaviest label is more than this, 0 to 1,000,000.
+    nodes_per_class : float, default=32
+        With guests, leaves split for them while there are fewer inner nodes than this for each class seen, 0 to
+        1,000,000. Nodes born for classes do not count the limit: classes that come and go on rows nobody can tell
+        apart may double it, or more where it is small.
+    max_depth : int, optional
+        Deepest level of the tree, 0 to 60. Default: 60.
+    loss : {"hinge", "absolute", "logistic"}, default="hinge"
+        Loss of the routers; the LOM tree's is absolute.
+    learner : {"auto", "sgd", "adagrad", "normalized-adagrad"} or an instance, default="auto"
+        How the routers learn. "auto": normalised AdaGrad with rate 4 and no decay; no need to scale the inputs.
+    table_bits : int, default=27
+        At most 2**table_bits weights, 8 to 40 bits: while nodes x features fit, every weight has its own slot; beyond,
+        they are hashed.
+    n_epochs : int, default=20
+        Passes over the rows in `fit`, at least 1.
+    shuffle : bool, default=True
+        Whether `fit` shuffles the rows before each epoch.
+    class_weight : dict, "balanced" or None
+        Weight of each class; "balanced" in `fit` only.
+    early_stopping : bool, default=False
+        Hold out a part of the rows in `fit` and stop when it is no longer answered better; the last epoch is kept.
+    validation_fraction : float, default=0.1
+        The part held out, between 0 and 1.
+    patience : int, default=2
+        Epochs without improvement before stopping early, at least 1.
+    random_state : int, RandomState or None
+        Seed of the shuffling: with the same int, the same bytes.
+    n_jobs : int, default=1
+        Threads for prediction, -1 for all cores; training uses one.
+    verbose : int, default=0
+        1 shows progress on standard error.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        Labels: sorted after `fit`, new ones appended by `partial_fit`.
+    history_ : list of dict
+        For each epoch of `fit`: `progressive_error`, the share answered wrongly just before being learned, and
+        `validation_accuracy` with early stopping.
+    progressive_error_ : float
+        The same share over the last epoch of `fit` and all of `partial_fit` since.
+    n_epochs_ : int
+        Epochs that `fit` took.
+    n_bytes_ : int
+        Bytes of the model.
+    n_features_in_ : int
+        Number of features.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from manyclass import MlomTreeClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = MlomTreeClassifier(random_state=0).fit(X[:1500], y[:1500])
+    >>> bool(model.score(X[1500:], y[1500:]) > 0.8)
+    True
+    >>> halved = MlomTreeClassifier(centre="median", random_state=0).fit(X[:1500], y[:1500])
+    >>> [level["classes"] for level in halved.balance(max_depth=1)]
+    [[10], [5, 5]]
+    """
+
+    _spec = model.SPEC
+    _limits = {
+        **EPOCH_LIMITS,
+        "centre": model.CENTRES,
+        "guests": bool,
+        "split_mass": (Real, 0, 1_000_000),
+        "nodes_per_class": (Real, 0, 1_000_000),
+        "max_depth": (Integral, 0, model.DEEPEST),
+        "loss": tuple(model.ROUTER_LOSSES),
+    }
+    _may_be_none = ("max_depth",)
+
+    def __init__(
+        self,
+        centre="auto",
+        guests=True,
+        split_mass=10.0,
+        nodes_per_class=32,
+        max_depth=None,
+        loss="hinge",
+        learner="auto",
+        table_bits=27,
+        n_epochs=20,
+        shuffle=True,
+        class_weight=None,
+        early_stopping=False,
+        validation_fraction=0.1,
+        patience=2,
+        random_state=None,
+        n_jobs=1,
+        verbose=0,
+    ):
+        self.centre = centre
+        self.guests = guests
+        self.split_mass = split_mass
+        self.nodes_per_class = nodes_per_class
+        self.max_depth = max_depth
+        self.loss = loss
+        self.learner = learner
+        self.table_bits = table_bits
+        self.n_epochs = n_epochs
+        self.shuffle = shuffle
+        self.class_weight = class_weight
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _make_config(self, n_features: int, sparse: bool, seed: int) -> model.Config:
+        learner = self.learner
+        if isinstance(learner, str) and learner == "auto":
+            learner = NormalizedAdaGrad(rate=4.0, decay=1.0)
+        return model.Config(
+            centre=self.centre,
+            guests=bool(self.guests),
+            split_mass=float(self.split_mass),
+            nodes_per_class=float(self.nodes_per_class),
+            max_depth=self.max_depth,
+            loss=self.loss,
+            table_bits=self.table_bits,
+            learner=resolve(learner, n_features=n_features, sparse=sparse),
+            seed=seed,
+        )

@@ -1,0 +1,1 @@
+"""One-against-all: one linear predictor per class, all of them scored."""

@@ -1,0 +1,54 @@
+"""Make the model files of the present format that are not there yet, when it is released: python make.py"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from manyclass import (
+    LabelTreeClassifier,
+    LomTreeClassifier,
+    MlomTreeClassifier,
+    OneAgainstAllClassifier,
+    RecallTreeClassifier,
+    SpectralTreeClassifier,
+    load_model,
+)
+from manyclass.core.files import FORMAT_VERSION, UNROUNDED_VERSION
+
+FOLDER = Path(__file__).parent
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3)).astype(np.float32)
+    y = np.array([f"label {i}" for i in range(14)])[rng.integers(0, 14, 80)]
+    several = (rng.random((80, 9)) < 0.3).astype(np.int8)
+    made = {
+        "recall-tree": RecallTreeClassifier(n_epochs=2, path_features="bias", random_state=0).fit(X, y),
+        "one-against-all": OneAgainstAllClassifier(n_epochs=2, random_state=0).fit(X, y),
+        "label-tree": LabelTreeClassifier(arity=4, n_epochs=2, random_state=0).fit(X, y),
+        "label-tree-several": LabelTreeClassifier(arity=4, n_epochs=2, random_state=0).fit(X, several),
+        "lom-tree": LomTreeClassifier(n_epochs=2, split_mass=0, random_state=0).fit(X, y),
+        "mlom-tree": MlomTreeClassifier(guests=False, n_epochs=2, random_state=0).fit(X, y),
+        "mlom-tree-guests": MlomTreeClassifier(n_epochs=2, random_state=0).fit(X, y),
+        "spectral-tree": SpectralTreeClassifier(n_candidates=5, n_epochs=2, random_state=0).fit(X, y),
+        "spectral-tree-several": SpectralTreeClassifier(
+            n_candidates=4, n_trees=2, beam=2, n_epochs=2, random_state=0
+        ).fit(X, several),
+    }
+    for name, model in made.items():
+        for slim, precision in ((False, "float32"), (True, "float32"), (True, "float16"), (True, "int8")):
+            version = UNROUNDED_VERSION if precision == "float32" else FORMAT_VERSION
+            kind = f"{'-slim' if slim else ''}{'' if precision == 'float32' else '-' + precision}"
+            path = FOLDER / f"format-{version}-{name}{kind}.model"
+            if path.exists():
+                continue  # files of a released format are never made again
+            model.save(path, slim=slim, precision=precision)
+            labels, scores = load_model(path).predict_topk(X[:6], 3)  # rounded, they may differ from the model's
+            told = {"X": X[:6].tolist(), "labels": labels.tolist(), "scores": scores.tolist()}
+            path.with_suffix(".json").write_text(json.dumps(told) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,403 @@
+"""What a label tree answers with one label a row, what its answers cost, and that its options do what they say."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from manyclass import LabelTreeClassifier
+from manyclass.core import prediction as answers
+from manyclass.datasets import load, tfidf_transformer
+from manyclass.label_tree.estimator import AUTO
+from tests.reference.label_tree_states import check_tree, read_tree
+
+from tests.conftest import make_text
+from .test_streams import bytes_of, stream
+
+
+@pytest.fixture(scope="module")
+def tree(text):
+    """A tree of several levels and few paths, fitted on the first 1,000 rows of `text`."""
+    X, y = text
+    return LabelTreeClassifier(arity=4, beam=3, random_state=0).fit(X[:1000], y[:1000])
+
+
+# -- it learns -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"arity": 4, "beam": 4}, {"arity": 5, "beam": 4}, {"arity": 32, "beam": 2}, {"loss": "logistic"}, {"start": 0},
+     {"n_trees": 3}, {"tree": "random"}, {"normalize": False}, {"prior": 0.0}],
+    ids=str,
+)  # fmt: skip
+def test_it_learns_text(text, method, options):
+    X, y = text
+    model = getattr(LabelTreeClassifier(random_state=0, **options), method)(X[:1000], y[:1000])
+    assert model.score(X[1000:], y[1000:]) > (0.7 if options.get("start") == 0 else 0.85)
+    labels = set(y[:1000].tolist())
+    check_tree(model._config, model._state, [i for i, label in enumerate(model.classes_.tolist()) if label in labels])
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("options", [{}, {"loss": "logistic"}, {"arity": 4, "beam": 3, "normalize": True}], ids=str)
+def test_it_learns_dense_rows(digits, method, options):
+    X, y = digits
+    model = getattr(LabelTreeClassifier(random_state=0, **options), method)(X[:1400], y[:1400])
+    assert model.score(X[1400:], y[1400:]) > 0.85
+
+
+def test_one_pass_over_wordnet_is_nearly_as_good_as_fit():
+    X, y, X_test, y_test = load("wordnet-hypernym")
+    classes = np.argsort(-np.bincount(y), kind="stable")[300:600]
+    rows, test_rows = np.isin(y, classes), np.isin(y_test, classes)
+    weigh = tfidf_transformer().fit(X[rows])
+    X, y, X_test, y_test = weigh.transform(X[rows]), y[rows], weigh.transform(X_test[test_rows]), y_test[test_rows]
+    batch = LabelTreeClassifier(random_state=0).fit(X, y).diagnose(X_test, y_test)
+    online = LabelTreeClassifier(random_state=0).partial_fit(X, y).diagnose(X_test, y_test)
+    assert batch["accuracy"] > 0.78
+    assert online["accuracy"] > batch["accuracy"] - 0.03
+    assert min(batch["recall"], online["recall"]) > 0.95
+
+
+def test_labels_may_be_text(text):
+    X, y = text
+    names = np.array([f"label {label:03}" for label in range(80)])
+    numbers = LabelTreeClassifier(random_state=0).fit(X, y)
+    model = LabelTreeClassifier(random_state=0).fit(X, names[y])
+    np.testing.assert_array_equal(model.predict(X), names[numbers.predict(X)])
+    listed = np.concatenate([row["labels"] for row in model.tree_table()])
+    assert sorted(listed.tolist()) == sorted(set(names[y].tolist()))
+    assert [row["node"] for row in model.tree_table(max_depth=0)] == [0]
+
+
+def test_classes_that_come_later_are_learned_and_old_ones_kept(text):
+    X, y = text
+    old = y < 50
+    for first in ("fit", "partial_fit"):
+        model = getattr(LabelTreeClassifier(arity=4, random_state=0), first)(X[:1000][old[:1000]], y[:1000][old[:1000]])
+        before = model.score(X[1000:][old[1000:]], y[1000:][old[1000:]])
+        n_nodes = model._state["tree"].n_nodes[0]
+        model.partial_fit(X[:1000][~old[:1000]], y[:1000][~old[:1000]])
+        assert sorted(model.classes_.tolist()) == sorted(set(y[:1000].tolist()))
+        assert model.classes_[:50].max() < 50 <= model.classes_[50:].min()
+        assert model._state["tree"].n_nodes[0] > n_nodes
+        assert model.score(X[1000:][~old[1000:]], y[1000:][~old[1000:]]) > 0.8
+        assert model.score(X[1000:][old[1000:]], y[1000:][old[1000:]]) > before - 0.1
+
+
+# -- streams ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def growing():
+    """Text whose 200 labels come bit by bit."""
+    X, Y = make_text(8, 700, 200)
+    y = Y.toarray().argmax(axis=1)
+    order = np.argsort(np.where(np.random.default_rng(0).random(700) < 0.6, y, 0), kind="stable")
+    return X[order], y[order]
+
+
+# scikit-learn warns of small batches with many labels, as any cut of this stream has
+@pytest.mark.filterwarnings("ignore:The number of unique classes is greater than 50%:UserWarning")
+@settings(max_examples=15)
+@given(cuts=st.lists(st.integers(1, 699), max_size=8), options=st.sampled_from([{}, {"arity": 4, "loss": "logistic"}]))
+def test_cutting_a_stream_of_text_changes_no_byte(growing, cuts, options):
+    X, y = growing
+    whole = stream(LabelTreeClassifier(random_state=1, **options), X, y, [])
+    assert bytes_of(stream(LabelTreeClassifier(random_state=1, **options), X, y, cuts)) == bytes_of(whole)
+
+
+def test_the_stream_outgrows_every_first_size(growing):
+    """Otherwise the test of cuts would say nothing about growth."""
+    X, y = growing
+    first = LabelTreeClassifier(arity=4, random_state=1).partial_fit(X[:3], y[:3])._state
+    grown = LabelTreeClassifier(arity=4, random_state=1).partial_fit(X, y)._state
+    for group, field in (("tree", "parent"), ("tree", "leaf_of"), ("blocks", "feature"), ("blocks", "weight")):
+        assert len(getattr(grown[group], field)) > len(getattr(first[group], field))
+    assert (grown["blocks"].free >= 0).sum() > 2  # tables were outgrown and given back
+
+
+def test_the_progressive_error_is_the_share_answered_wrongly_before_learning(digits):
+    X, y = digits
+    model, wrong = LabelTreeClassifier(random_state=0), 1  # the first row has no answer yet
+    model.partial_fit(X[:1], y[:1])
+    for i in range(1, 60):
+        wrong += int(model.predict(X[i : i + 1])[0] != y[i])
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+    assert model.progressive_error_ == pytest.approx(wrong / 60)
+
+
+def test_of_known_labels_the_progressive_error_is_the_share_answered_wrongly(text):
+    X, y = text
+    model = LabelTreeClassifier(random_state=0).partial_fit(X[:600], y[:600])
+    wrong = model.progressive_error_ * 600
+    for i in range(600, 700):
+        assert y[i] in model.classes_
+        wrong += model.predict(X[i : i + 1])[0] != y[i]
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+    assert model.progressive_error_ == pytest.approx(wrong / 700)
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_rows_of_weight_zero_may_hold_anything(many, method):
+    X, y = many
+    weights = np.ones(len(y))
+    weights[:40] = 0.0
+    rubbish = X.copy()
+    rubbish[:40] *= 1e6
+    assert set(y[:40]) <= set(y[40:])
+    model = getattr(LabelTreeClassifier(random_state=0), method)(rubbish, y, sample_weight=weights)
+    assert model.score(X[40:], y[40:]) > 0.9
+    if method == "fit":  # test_streams.py has the same for partial_fit
+        assert bytes_of(model) == bytes_of(LabelTreeClassifier(random_state=0).fit(X[40:], y[40:]))
+
+
+def test_a_label_that_never_weighed_anything_is_never_answered():
+    X, y = np.tile([[1.0, 0.0], [0.8, 0.6]], (10, 1)), np.tile([0, 1], 10)
+    model = LabelTreeClassifier(random_state=0).partial_fit(X, y).partial_fit(X[:1], [9], sample_weight=[0.0])
+    assert model.predict([[-1.0, -0.3]])[0] in (0, 1)
+
+
+def test_classes_of_weight_zero_do_no_harm(text):
+    X, y = text
+    model = LabelTreeClassifier(arity=4, random_state=0).fit(X, y, sample_weight=y < 40)
+    assert model.score(X[y < 40], y[y < 40]) > 0.95
+    assert model.classes_.tolist() == list(range(80))
+    assert np.isfinite(model.predict_topk(X, 3)[1]).all()
+    assert model.predict(X).max() < 40
+    model.partial_fit(X[y >= 40], y[y >= 40])
+    assert model.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_no_weight_throws_the_model(text, method):
+    X, y = text
+    for heavy in (1e9, 1e-6):
+        model = getattr(LabelTreeClassifier(random_state=0), method)(X, y, sample_weight=np.where(y == 3, heavy, 1.0))
+        assert model.score(X[y != 3], y[y != 3]) > 0.9
+
+
+def test_in_fit_only_the_ratios_of_weights_count(text):
+    X, y = text
+    models = [LabelTreeClassifier(random_state=0).fit(X, y, sample_weight=weight) for weight in (None, 4.0, 2.0**-20)]
+    assert bytes_of(models[0]) == bytes_of(models[1]) == bytes_of(models[2])
+
+
+# -- answers ---------------------------------------------------------------------------------------------------
+
+
+def test_topk_is_sorted_complete_and_a_prefix_of_the_next(tree, text):
+    X = text[0][1000:]
+    for k in (1, 2, 9, 40, 79):
+        labels, scores = tree.predict_topk(X, k)
+        more_labels, more_scores = tree.predict_topk(X, k + 1)
+        assert np.all(scores[:, 1:] <= scores[:, :-1])
+        assert all(len(set(row)) == k for row in labels.tolist())
+        np.testing.assert_array_equal(labels, more_labels[:, :k])
+        np.testing.assert_array_equal(scores, more_scores[:, :k])
+        np.testing.assert_array_equal(labels[:, 0], tree.predict(X))
+
+
+@pytest.mark.parametrize("options", [{}, {"loss": "logistic"}, {"n_trees": 3}, {"arity": 4, "beam": 1}], ids=str)
+def test_probabilities_sum_to_one(text, options):
+    X, y = text
+    model = LabelTreeClassifier(random_state=0, **options).fit(X[:1000], y[:1000])
+    chances = model.predict_proba(X[1000:])
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0, rtol=1e-4)
+    assert chances.min() >= 0.0
+    top_two = np.sort(chances, axis=1)[:, -2:]
+    clear = top_two[:, 1] > top_two[:, 0]
+    np.testing.assert_array_equal(model.classes_[chances.argmax(axis=1)][clear], model.predict(X[1000:])[clear])
+    assert np.all((chances > 0) <= model.candidates(X[1000:]).toarray())
+
+
+def test_candidates_paths_and_diagnosis_agree(tree, text):
+    X, y = text[0][1000:], text[1][1000:]
+    report, candidates, path = tree.diagnose(X, y), tree.candidates(X).toarray(), tree.decision_path(X).toarray()
+    assert report["accuracy"] == pytest.approx(tree.score(X, y))
+    assert report["recall"] == pytest.approx(candidates[np.arange(300), np.searchsorted(tree.classes_, y)].mean())
+    assert report["accuracy"] < report["recall"] < 1.0
+    assert report["candidates_scored"] == pytest.approx(candidates.sum(axis=1).mean())
+    assert report["work"] == pytest.approx(report["routers_scored"] + report["candidates_scored"])
+    nodes = read_tree(tree._config, tree._state).nodes
+    for row, labels in zip(path, candidates, strict=True):
+        leaves = [nodes[n] for n in np.flatnonzero(row) if nodes[n].is_leaf]
+        assert len(leaves) == 3
+        assert sorted(label for leaf in leaves for label in leaf.outputs) == np.flatnonzero(labels).tolist()
+        assert all(row[nodes[n].parent] for n in np.flatnonzero(row) if n > 0)
+    assert 3 + report["depth"] <= path.sum(axis=1).mean() <= report["nodes_visited"]
+    scored = tree.predict_topk(X, 80)[1]
+    np.testing.assert_array_equal(np.isfinite(scored).sum(axis=1), candidates.sum(axis=1))
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_work_grows_like_the_logarithm_of_the_classes(method):
+    work, arity, beam = [], 8, 4
+    for n_classes in (64, 1024):
+        X, Y = make_text(n_classes, 2 * n_classes, n_classes, n_features=2000)
+        y = np.concatenate([np.arange(n_classes), Y.toarray().argmax(axis=1)])
+        X = sp.vstack([X[:n_classes], X], format="csr")
+        model = getattr(LabelTreeClassifier(arity=arity, beam=beam, random_state=0), method)(X, y)
+        depth, nodes, routers, candidates = model._answers(X, 1).work.T
+        assert depth.max() <= np.log(n_classes) / np.log(arity // 2)
+        assert np.all(nodes <= beam * (depth + 1))
+        assert np.all(routers <= beam * arity * depth)
+        assert np.all(candidates <= beam * arity)
+        work.append(model.diagnose(X, y)["work"])
+    assert work[1] < 3 * work[0]  # 16 times the classes
+    assert work[1] < 1024 / 8
+
+
+def test_recall_grows_with_the_beam(text):
+    X, y = text
+    models = [LabelTreeClassifier(arity=4, beam=beam, random_state=0).fit(X[:1000], y[:1000]) for beam in (1, 3, 30)]
+    recalls = [model.diagnose(X[1000:], y[1000:])["recall"] for model in models]
+    assert recalls[0] < recalls[1] < recalls[2] == 1.0
+
+
+def test_groups_by_means_route_better_than_random_ones():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 80, 1600)
+    X = np.zeros((1600, 700), np.float32)  # each five labels share ten words, and each has two of its own
+    for row, label in zip(X, y, strict=True):
+        row[(label // 5) * 10 + rng.integers(0, 10, 4)] += 1
+        row[200 + 2 * label + rng.integers(0, 2)] += 1
+        row[rng.integers(400, 700, 4)] += 1
+    X = sp.csr_array(X)
+    means, random = (
+        LabelTreeClassifier(arity=8, beam=1, tree=kind, random_state=0)
+        .fit(X[:800], y[:800])
+        .diagnose(X[800:], y[800:])["recall"]
+        for kind in ("means", "random")
+    )
+    assert means > random + 0.05
+
+
+@pytest.mark.parametrize(("loss", "n_trees"), [("softmax", 1), ("logistic", 1), ("softmax", 2), ("logistic", 2)])
+def test_scores_are_what_the_documentation_says(text, loss, n_trees):
+    X, y = text
+    for labels in (y, np.eye(80, dtype=int)[y]):
+        if labels.ndim == 2 and loss == "softmax":
+            continue
+        model = LabelTreeClassifier(arity=4, beam=3, loss=loss, n_trees=n_trees, random_state=0).fit(X, labels)
+        best, scores = model.predict_topk(X, 80)
+        chances = np.take_along_axis(model.predict_proba(X), best, axis=1)
+        expected = np.exp(scores)
+        if labels.ndim == 1 and n_trees == 1:
+            expected /= expected.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(chances, expected, rtol=1e-3, atol=1e-6)
+        assert loss == "softmax" or scores.max() <= 0.0
+        if n_trees == 1:  # without the path, the score is the predictor's own
+            _, own = model.set_params(prior=0.0).predict_topk(X, 80)
+            assert np.all(own[:, 0] >= scores[:, 0])
+        table, paths = model.tree_table(), model.decision_path(X)
+        assert paths.shape[1] == len(table) == model._state["tree"].n_nodes[0]
+
+
+def test_the_progressive_error_is_not_known_after_fit(tree):
+    assert np.isnan(tree.progressive_error_)
+
+
+def test_threads_change_no_byte_and_no_answer(text, monkeypatch):
+    X, y = text
+    single, threads = (LabelTreeClassifier(random_state=0, n_jobs=n).fit(X[:1000], y[:1000]) for n in (1, 3))
+    assert bytes_of(single) == bytes_of(threads)
+    expected = single.predict_topk(X, 4)
+    monkeypatch.setattr(answers, "BLOCK", 100)
+    labels, scores = threads.predict_topk(X, 4)
+    np.testing.assert_array_equal(labels, expected[0])
+    np.testing.assert_allclose(scores, expected[1], rtol=1e-4, atol=1e-4)
+    with ThreadPoolExecutor(4) as pool:
+        for again in pool.map(lambda _: single.predict_topk(X, 4), range(8)):
+            np.testing.assert_array_equal(again[0], labels)
+
+
+# -- options ---------------------------------------------------------------------------------------------------
+
+
+OTHERS = [
+    ("arity", 5), ("beam", 1), ("loss", "logistic"), ("tree", "random"), ("start", 3.0), ("rate", 0.3), ("prior", 2.0),
+    ("normalize", False), ("n_epochs", 1), ("n_trees", 2), ("class_weight", {0: 3.0}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), OTHERS)
+def test_every_option_changes_the_scores(text, name, value):
+    X, y = text
+    model = LabelTreeClassifier(random_state=0).fit(X, y)
+    other = clone(model).set_params(**{name: value}).fit(X, y)
+    assert not hasattr(clone(model), "classes_")
+    assert not np.allclose(model.predict_topk(X, 5)[1], other.predict_topk(X, 5)[1])
+
+
+@pytest.mark.parametrize("loss", ["softmax", "logistic"])
+def test_auto_is_what_the_documentation_says(text, loss):
+    X, y = text
+    model = LabelTreeClassifier(random_state=0, loss=loss).fit(X, y)
+    numbers = {name: value for name, value in AUTO[loss].items() if name != "bias_rate"}
+    same = LabelTreeClassifier(random_state=0, loss=loss, **numbers).fit(X, y)
+    assert bytes_of(same) == bytes_of(model)
+    words = dict(re.findall(r"\n    (\w+) : (.*?)(?=\n    \w|\Z)", LabelTreeClassifier.__doc__, re.DOTALL))
+    for name, value in numbers.items():
+        told = " ".join(words[name].split())
+        assert f"{value:g} with {loss}" in told or f"else {value:g}" in told
+
+
+def test_normalize_scales_every_row_to_length_one(text):
+    X, y = text
+    lengths = sp.diags_array(np.random.default_rng(0).uniform(0.1, 10.0, X.shape[0]))
+    scaled = sp.csr_array(lengths @ X).astype(np.float32)
+    for method in ("fit", "partial_fit"):
+        models = [LabelTreeClassifier(random_state=0, normalize=True) for _ in range(2)]
+        one, other = (getattr(model, method)(rows, y) for model, rows in zip(models, (X, scaled), strict=True))
+        assert np.mean(one.predict(X) == other.predict(X)) > 0.99
+        np.testing.assert_allclose(one.predict_topk(X, 1)[1], one.predict_topk(scaled, 1)[1], rtol=1e-3, atol=1e-3)
+
+
+BAD_OPTIONS = [
+    ("arity", 3), ("arity", 65), ("arity", 4.0), ("beam", 0), ("beam", 1025), ("beam", None), ("tree", "means "),
+    ("tree", None), ("start", -1), ("start", float("nan")), ("start", "big"), ("start", None), ("rate", 0),
+    ("rate", float("inf")), ("prior", -0.1), ("prior", True), ("normalize", "yes"), ("normalize", 1),
+    ("normalize", None), ("threshold", -0.1), ("threshold", 1.1), ("n_trees", 0), ("n_trees", 1.5), ("n_trees", "two"),
+    ("n_jobs", 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), BAD_OPTIONS)
+def test_bad_options_change_nothing(text, name, value):
+    X, y = text[0][:50], text[1][:50]
+    model = LabelTreeClassifier(random_state=0).fit(X, y)
+    before = bytes_of(model)
+    model.set_params(**{name: value})
+    for method in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match=name):
+            method(X, y)
+    assert bytes_of(model) == before
+    with pytest.raises(ValueError, match=name):
+        LabelTreeClassifier(**{name: value}).partial_fit(X, y)
+
+
+ALIKE = [np.ones((200, 100)), np.zeros((200, 20)), np.zeros((200, 100)), sp.csr_array((200, 300))]
+
+
+@pytest.mark.parametrize("rows", ALIKE, ids=["ones", "few zeros", "zeros", "sparse zeros"])
+def test_rows_without_a_difference_are_no_error(rows):
+    y = np.arange(200) % 80
+    model = LabelTreeClassifier(random_state=0).fit(rows, y)
+    assert np.isin(model.predict(rows), y).all()
+    assert not np.isnan(model.predict_topk(rows, 3)[1]).any()
+
+
+def test_a_few_rows_without_values_are_no_error(text):
+    X, y = sp.vstack([text[0], sp.csr_array((5, 700), dtype=np.float32)], format="csr"), np.append(text[1], [0] * 5)
+    for method in ("fit", "partial_fit"):
+        model = getattr(LabelTreeClassifier(random_state=0, arity=4), method)(X, y)
+        assert np.isfinite(model.predict_topk(X, 1)[1]).all()
+        assert model.score(X[:-5], y[:-5]) > 0.9

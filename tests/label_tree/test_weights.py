@@ -1,0 +1,251 @@
+"""Tables of (node, feature) equal a dict; scores and steps equal dense products."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from manyclass.core.groups import Blocks
+from manyclass.core.inputs import Csr, Dense
+from manyclass.core.state import make, resize
+from manyclass.label_tree import weights as kernel
+from manyclass.label_tree.paths import make_scratch
+
+N_NODES, N_FEATURES = 4, 40
+WIDTHS = pytest.mark.parametrize("width", [16, 32])
+
+
+def empty_blocks(n_entries=64, n_records=512, width=16):
+    return make(Blocks, node=N_NODES, entry=n_entries, record=n_records, place=width, table_size=kernel.SIZES)
+
+
+def find(blocks, node, f):
+    """As the kernels call it; a node without a table has no features."""
+    return -1 if blocks.mask[node] < 0 else kernel.find(blocks, np.int64(node), np.int32(f))
+
+
+def enter(blocks, node, f, n_more=1):
+    """Find or make a block, with longer arrays where there is no room. Returns (blocks, record)."""
+    while not kernel.reserve(blocks, np.int64(node), np.int64(n_more)):
+        blocks = resize(blocks, entry=2 * len(blocks.feature))
+    return blocks, kernel.find_or_make(blocks, np.int64(node), np.int32(f))
+
+
+# -- tables ----------------------------------------------------------------------------------------------------
+
+# small numbers meet often; multiples of large powers of two share their low bits, and the places these choose
+features = st.integers(0, 20) | st.integers(0, 30).map(lambda f: f << 20) | st.integers(0, 2**31 - 2)
+pairs = st.tuples(st.integers(0, N_NODES - 1), features)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(pairs, st.integers(1, 5)), max_size=150), st.lists(pairs, max_size=20))
+def test_tables_equal_a_dict(stream, strangers):
+    blocks, expected = empty_blocks(n_entries=16), {}
+    for (node, f), n_more in stream:
+        known = expected.get((node, f), -1)
+        assert find(blocks, node, f) == known
+        blocks, record = enter(blocks, node, f, n_more)
+        assert record == (known if known >= 0 else len(expected))  # blocks are handed out one after the other
+        expected[node, f] = record
+        blocks.weight[record, 0] = 1000 * node + record
+    assert blocks.n_records[0] == len(expected)
+    for (node, f), record in expected.items():
+        assert find(blocks, node, f) == record
+        assert blocks.weight[record, 0] == 1000 * node + record
+    for node, f in strangers:
+        assert find(blocks, node, f) == expected.get((node, f), -1)
+    check_tables(blocks, expected)
+
+
+def check_tables(blocks, expected):
+    """Tables and free tables cover all entries handed out, each once; no table is more than two thirds full."""
+    covered = np.zeros(blocks.n_entries[0], int)
+    for node in range(N_NODES):
+        own = [f for other, f in expected if other == node]
+        size = int(blocks.mask[node]) + 1
+        table = slice(int(blocks.first[node]), int(blocks.first[node]) + size)
+        assert blocks.n_used[node] == len(own)
+        assert 3 * len(own) <= 2 * size
+        assert sorted(f for f in blocks.feature[table] if f >= 0) == sorted(own)
+        covered[table] += 1
+    for log, first in enumerate(blocks.free):
+        while first >= 0:
+            covered[first : first + 2**log] += 1
+            first = blocks.record[first]
+    assert np.all(covered == 1)
+
+
+def test_an_outgrown_table_is_given_to_the_next_node():
+    blocks = empty_blocks()
+    for f in range(5):
+        blocks, _ = enter(blocks, 0, f)
+    assert (blocks.first[0], blocks.mask[0], blocks.n_entries[0]) == (0, 7, 8)
+    blocks, _ = enter(blocks, 0, 5)
+    assert (blocks.first[0], blocks.mask[0], blocks.n_entries[0]) == (8, 15, 24)
+    blocks, record = enter(blocks, 1, 3)
+    assert (blocks.first[1], blocks.mask[1], blocks.n_entries[0]) == (0, 7, 24)
+    assert record == 6
+    assert [find(blocks, 1, f) for f in range(6)] == [-1, -1, -1, 6, -1, -1]  # nothing of node 0 is left in it
+    assert [find(blocks, 0, f) for f in range(7)] == [0, 1, 2, 3, 4, 5, -1]
+
+
+def test_reserve_without_room_changes_no_answer():
+    blocks = empty_blocks(n_entries=12)
+    for f in range(5):
+        blocks, _ = enter(blocks, 0, f)
+    before = [array.copy() for array in blocks]
+    assert not kernel.reserve(blocks, np.int64(0), np.int64(1))
+    for array, old in zip(blocks, before, strict=True):
+        np.testing.assert_array_equal(array, old)
+
+
+@given(st.integers(0, 10_000))
+def test_table_size_is_the_smallest_that_is_two_thirds_full(n):
+    size = kernel.table_size(n)
+    assert size >= 8
+    assert 3 * n <= 2 * size
+    assert size == 8 or 3 * n > size
+    assert 2 ** kernel.size_class(size) == size
+
+
+def test_nodes_entered_at_once_equal_nodes_entered_one_by_one():
+    own = {0: [3, 1, 2], 2: list(range(0, 40, 3)), 3: [7]}
+    at_once, one_by_one = empty_blocks(), empty_blocks()
+    nodes = np.array(list(own))
+    counts = np.array([len(own[node]) for node in own])
+    kernel.enter_nodes(at_once, nodes, counts, np.concatenate(list(own.values())).astype(np.int32), 0)
+    for node, listed in own.items():
+        kernel.reserve(one_by_one, np.int64(node), np.int64(len(listed)))
+        for f in listed:
+            one_by_one, _ = enter(one_by_one, node, f, n_more=0)
+    for array, other in zip(at_once, one_by_one, strict=True):
+        np.testing.assert_array_equal(array, other)
+
+
+# -- scores and steps ------------------------------------------------------------------------------------------
+
+
+def random_blocks(width, seed=0):
+    """Blocks with random weights, and the same as dense arrays (node, feature, place)."""
+    rng = np.random.default_rng(seed)
+    blocks = empty_blocks(n_entries=1024, width=width)
+    weight, total = np.zeros((2, N_NODES, N_FEATURES, width))
+    for node in range(N_NODES - 1):  # the last one has no table
+        for f in rng.permutation(N_FEATURES)[: 6 * node + 3]:
+            blocks, record = enter(blocks, node, f)
+            blocks.weight[record], blocks.total[record] = rng.standard_normal((2, width))
+            weight[node, f], total[node, f] = blocks.weight[record], blocks.total[record]
+    blocks.total[:, 1], total[:, :, 1] = 0.0, 0.0  # an output that has no rows
+    blocks.bias[:] = rng.standard_normal(blocks.bias.shape)
+    blocks.sq_norm[:] = (total**2).sum(axis=1)
+    return blocks, weight, total
+
+
+def random_rows(n_rows=5, seed=1):
+    """The same rows dense and sparse; the last has no values."""
+    rng = np.random.default_rng(seed)
+    X = (rng.standard_normal((n_rows, N_FEATURES)) * (rng.random((n_rows, N_FEATURES)) < 0.3)).astype(np.float32)
+    X[-1] = 0.0
+    rows = sp.csr_array(X)
+    return X, (Dense(X), Csr(rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data))
+
+
+def expected_scores(blocks, weight, total, node, x, scale, start):
+    lengths = np.linalg.norm(total[node], axis=0)
+    direction = np.divide(total[node], lengths, out=np.zeros_like(total[node]), where=lengths > 0)
+    return blocks.bias[node] + scale * x @ (weight[node] + start * direction)
+
+
+@WIDTHS
+def test_a_start_in_the_weights_scores_the_same_and_can_be_taken_out(width):
+    blocks, weight, total = random_blocks(width)
+    folded = blocks._replace(weight=blocks.weight.copy(), sq_norm=-blocks.sq_norm)
+    starts = np.arange(N_NODES) + 1.0
+    lengths = np.sqrt(blocks.sq_norm)
+    for node in range(N_NODES):
+        for at in range(int(blocks.first[node]), int(blocks.first[node] + blocks.mask[node] + 1)):
+            if blocks.feature[at] >= 0:
+                direction = blocks.total[blocks.record[at]] / np.where(lengths[node] > 0, lengths[node], 1)
+                folded.weight[blocks.record[at]] += starts[node] * direction
+    X, batches = random_rows()
+    scratch = make_scratch(np.int64(N_FEATURES), np.int64(width), np.int64(1))
+    room = kernel.make_room(np.int64(N_FEATURES), np.int64(N_FEATURES), np.int64(width), np.int64(0))
+    for node in range(N_NODES):
+        for i, x in enumerate(X):
+            one, opened = np.empty((2, width), np.float32)
+            kernel.score_node(folded, np.int64(node), batches[1], i, np.float32(0.5), starts[node], scratch, one)
+            n = kernel.open_node(folded, np.int64(node), starts[node], room)
+            kernel.score_row(batches[1], i, np.float32(0.5), room.local, room.weight, folded.bias[node], opened)
+            kernel.close_node(room, n)
+            expected = expected_scores(blocks, weight, total, node, x, 0.5, starts[node])
+            np.testing.assert_allclose(one, expected, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(opened, expected, rtol=1e-4, atol=1e-4)
+    kernel.unfold(folded, starts)
+    np.testing.assert_allclose(folded.weight, blocks.weight, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(folded.sq_norm, blocks.sq_norm)
+
+
+@WIDTHS
+def test_score_of_a_node_is_a_dense_product(width):
+    blocks, weight, total = random_blocks(width)
+    X, batches = random_rows()
+    scratch = make_scratch(np.int64(N_FEATURES), np.int64(width), np.int64(1))
+    for batch in batches:
+        for node in range(N_NODES):
+            for i, x in enumerate(X):
+                out = np.full(width, np.nan, np.float32)
+                kernel.score_node(blocks, np.int64(node), batch, i, np.float32(0.5), 3.0, scratch, out)
+                expected = expected_scores(blocks, weight, total, node, x, 0.5, 3.0)
+                np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
+
+
+@WIDTHS
+def test_score_at_an_open_node_is_a_dense_product(width):
+    blocks, weight, total = random_blocks(width)
+    X, batches = random_rows()
+    room = kernel.make_room(np.int64(N_FEATURES), blocks.n_used.max(), np.int64(width), np.int64(0))
+    for batch in batches:
+        for node in (2, 0, 3, 1):  # one after the other: none must see what another left
+            n = kernel.open_node(blocks, np.int64(node), 3.0, room)
+            assert n == blocks.n_used[node]
+            for i, x in enumerate(X):
+                out = np.full(width, np.nan, np.float32)
+                kernel.score_row(batch, i, np.float32(0.5), room.local, room.weight, blocks.bias[node], out)
+                expected = expected_scores(blocks, weight, total, node, x, 0.5, 3.0)
+                np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
+            kernel.close_node(room, np.int64(n))
+            assert not room.local.any()
+
+
+def dense(blocks, node, array):
+    """A node's blocks as (feature, place)."""
+    out = np.zeros((N_FEATURES, array.shape[1]))
+    for f in range(N_FEATURES):
+        record = find(blocks, node, f)
+        if record >= 0:
+            out[f] = array[record]
+    return out
+
+
+@WIDTHS
+@pytest.mark.parametrize("kind", [0, 1], ids=["dense", "sparse"])
+def test_a_step_and_a_sum_change_one_node_only(width, kind):
+    blocks, weight, total = random_blocks(width)
+    X, batches = random_rows()
+    batch, bias = batches[kind], blocks.bias.copy()
+    scratch = make_scratch(np.int64(N_FEATURES), np.int64(width), np.int64(1))
+    gradient = np.random.default_rng(2).standard_normal(width).astype(np.float32)
+    for node, i in ((1, 0), (3, 1), (1, 4)):  # node 3 begins with no table, row 4 has no values
+        assert kernel.reserve(blocks, np.int64(node), np.int64(N_FEATURES))
+        kernel.learn_node(blocks, np.int64(node), batch, i, np.float32(0.5), gradient, 0.7, 0.07, scratch)
+        kernel.add_to_total(blocks, np.int64(node), np.int64(2), batch, i, np.float32(1.5))
+        weight[node] -= 0.7 * 0.5 * np.outer(X[i], gradient)
+        bias[node] -= 0.07 * gradient
+        total[node, :, 2] += 1.5 * X[i]
+    for node in range(N_NODES):
+        np.testing.assert_allclose(dense(blocks, node, blocks.weight), weight[node], atol=1e-5)
+        np.testing.assert_allclose(dense(blocks, node, blocks.total), total[node], atol=1e-5)
+    np.testing.assert_allclose(blocks.bias, bias, atol=1e-6)
+    np.testing.assert_allclose(blocks.sq_norm, (total**2).sum(axis=1), rtol=1e-5, atol=1e-6)
