@@ -133,7 +133,7 @@ def run_peer(
     Returns
     -------
     PeerResult
-        Answers, their precision, times and size.
+        Predictions, their precision, times and size.
 
     Raises
     ------

@@ -158,8 +158,8 @@ def sentences(done: Sequence[Cell], several: bool = False) -> list[str]:
     best = ours[0]
     for what, value, unit in (
         ("Trains faster", itemgetter("train_seconds"), _seconds),
-        ("Answers many rows faster", each_seconds, _microseconds),
-        ("Answers one row faster", one_row_seconds, _microseconds),
+        ("Predictions many rows faster", each_seconds, _microseconds),
+        ("Predictions one row faster", one_row_seconds, _microseconds),
         ("Takes less memory at its peak", itemgetter("peak_bytes"), _size),
         ("Has a smaller model", MODEL, _size),
     ):

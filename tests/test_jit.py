@@ -4,7 +4,6 @@ import os
 import stat
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -154,6 +153,21 @@ print(sum(f.stats.cache_hits.values()), sum(f.stats.cache_misses.values()))
 """
     assert run(program, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["0", "1"]
     assert run(program, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["1", "0"]
+
+
+def test_an_unreadable_cache_is_compiled_again(tmp_path):
+    """The index of an older version may refer to classes that no longer exist."""
+    program = """
+import numpy as np
+from manyclass.core.losses import probabilities_batch as f
+f(np.ones((2, 3)), np.array([3, 3]), 0)
+"""
+    run(program, NUMBA_CACHE_DIR=str(tmp_path))
+    (index,) = tmp_path.rglob("*.probabilities_batch-*.nbi")
+    index.write_bytes(index.read_bytes()[:-20])
+    before = index.stat().st_size
+    run(program, NUMBA_CACHE_DIR=str(tmp_path))
+    assert index.stat().st_size > before
 
 
 def test_another_version_of_numba_is_refused():

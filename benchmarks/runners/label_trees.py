@@ -75,7 +75,7 @@ def pecos(task: Task) -> Trained:
     """PECOS: XR-Linear on labels clustered by the mean of their rows (PIFA) with hierarchical k-means.
 
     Options: those of its indexer and of `XLinearModel.train`, and `beam_size` (10). Training time covers the label
-    features, the clustering and the classifiers. Answers come from the model loaded again for prediction only, its
+    features, the clustering and the classifiers. Predictions come from the model loaded again for prediction only, its
     fastest form.
     """
     from pecos.xmc.base import HierarchicalKMeans, HierarchicalMLModel, Indexer, LabelEmbeddingFactory, MLModel

@@ -141,7 +141,7 @@ def main() -> None:
     notes.insert(
         0,
         f"`Hierarchy(classes, 64, exponent={args.exponent:g})`: dense rows of 64 features, {args.rows_per_class:g} "
-        "training rows for each class, learned once as a stream; one core. Answers: 65,536 test rows in "
+        "training rows for each class, learned once as a stream; one core. Predictions: 65,536 test rows in "
         "one call, median "
         "of three; one-against-all 200 to 2,000 rows, after 300 rows of training (only its time is asked "
         "for, by matrix "
@@ -156,7 +156,7 @@ def main() -> None:
     )
     if 100_000 in found[FLAT]:
         ratio = found[FLAT][100_000]["predict"] / found["Recall Tree"][100_000]["predict"]
-        notes.append(f"Answers at 100,000 classes: {ratio:,.0f} times one-against-all's speed (paper, ODP: about 300).")
+        notes.append(f"Predictions at 100,000 classes: {ratio:,.0f} times one-against-all's speed (paper, ODP: about 300).")
     path = publish(args.name, "Cost against the number of classes", rows, notes, args.quick)
     draw(found, "predict", 1e6, "µs a row answered, in batch (log scale)", "Time against the number of classes", path)
     where = path.with_name(f"{args.name}_work.png")

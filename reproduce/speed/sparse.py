@@ -11,7 +11,7 @@ from benchmarks.naive_hash import naive_layout, score_naively
 from benchmarks.origin import machine
 from benchmarks.timing import seconds_of
 from manyclass import LabelTreeClassifier, OneAgainstAllClassifier
-from manyclass.core.batches import as_batch
+from manyclass.core.validation import as_batch
 from manyclass.datasets import Hierarchy, available
 
 EXTRA = {"repeats": {"type": int, "default": 3, "help": "the median of so many counts (3)"}}

@@ -13,7 +13,7 @@ from .spectral_tree.estimator import SpectralTreeClassifier
 
 # By the name that files and the command line use.
 ESTIMATORS: dict[str, Any] = {
-    kind._spec.name: kind
+    kind._model.NAME: kind
     for kind in (
         RecallTreeClassifier,
         LabelTreeClassifier,

@@ -119,8 +119,22 @@ class _CacheImpl(caching.CompileResultCacheImpl):
     _locator_classes = [_Locator]
 
 
+class _Index(caching.IndexDataCacheFile):
+    """The index of a function's compiled variants."""
+
+    def _load_index(self) -> dict:
+        try:
+            return super()._load_index()
+        except Exception:  # written by another version, whose classes may no longer exist: compile again
+            return {}
+
+
 class _Cache(caching.FunctionCache):
     _impl_class = _CacheImpl
+
+    def __init__(self, function: Callable):
+        super().__init__(function)
+        self._cache_file = _Index(self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
 
 
 # -- compilation ---------------------------------------------------------------------------------------------------

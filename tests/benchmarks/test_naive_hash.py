@@ -5,7 +5,7 @@ import scipy.sparse as sp
 
 from benchmarks.naive_hash import naive_layout, score_naively
 from manyclass import LabelTreeClassifier
-from manyclass.core.batches import as_batch
+from manyclass.core.validation import as_batch
 
 
 def test_both_layouts_hold_the_same_sums():

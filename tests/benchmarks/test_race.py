@@ -167,7 +167,7 @@ def test_sentences_name_the_peers_that_are_ahead():
         "(60.00 %), p < 0.0001."
     )
     assert told[1] == "Trains faster than LabelTree (2 s): VW oaa (1 s, 40.00 %)."
-    assert told[3] == "Answers one row faster than LabelTree (2,000 µs): VW oaa (1,000 µs, 40.00 %)."
+    assert told[3] == "Predictions one row faster than LabelTree (2,000 µs): VW oaa (1,000 µs, 40.00 %)."
     assert told[4] == "Takes less memory at its peak than LabelTree (not known): no peer."
     assert told[5] == "Has a smaller model than LabelTree (1.0 MB): no peer."
     assert told[6].endswith("in accuracy and time of training together: PECOS XR-Linear, VW oaa.")
@@ -201,7 +201,7 @@ def test_sentences_are_fair():
     # The call that is made for single rows counts.
     held = made_up("label-tree", 0.5, 2.0, predictor_seconds=1e-5)
     assert race_page.sentences([held, made_up("vw-oaa", 0.4, 1.0)])[3] == (
-        "Answers one row faster than LabelTree (10 µs): no peer."
+        "Predictions one row faster than LabelTree (10 µs): no peer."
     )
     assert "| 2,000 / 10 |" in race_page.table([held], several=False)[2]
     # Its file holds what further learning needs: not to be compared with ours for answers only.

@@ -201,7 +201,7 @@ def test_options_of_every_kind_survive(tmp_path):
         if name != "random_state":
             assert getattr(loaded, name) == value
     assert loaded.random_state.normal() == state.normal()
-    assert loaded.history_ == clf.history_ and loaded._config == clf._config
+    assert loaded.history_ == clf.history_ and loaded._config == clf._options
     with pytest.raises(ValueError, match="cannot be saved"):
         RecallTreeClassifier(n_epochs=1, verbose=object()).fit(X, y).save(tmp_path / "m")
 
@@ -350,7 +350,7 @@ def test_files_of_every_released_format_load_for_ever(path):
 
 def test_an_option_younger_than_the_file_is_as_the_model_was_made():
     clf = load_model(FIXTURES / "format-1-mlom-tree.model")
-    assert clf.guests is False and clf._config.guests is False
+    assert clf.guests is False and clf._options.guests is False
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from manyclass.core.batches import rows_are_sound
 from manyclass.core.inputs import is_sound
+from manyclass.core.validation import rows_are_sound
 
 POINTER, INDICES, VALUES = [0, 2, 2, 5], [1, 3, 0, 2, 3], [1.0, 2.0, 3.0, 0.0, 5.0]
 

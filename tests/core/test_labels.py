@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyclass.core.groups import Candidates, LabelTable
 from manyclass.core.labels import EMPTY, add_mass, find, mass_of, place, refill
 from manyclass.core.sets import LabelSet, add_label
-from manyclass.core.state import make, resize
+from manyclass.core.state import Candidates, LabelTable, make, resize
 from manyclass.core.tables import move_table
 from manyclass.core.topk import best_columns, offer
 

@@ -174,7 +174,7 @@ def test_one_tree_is_enough_where_the_paths_reach_every_leaf(blobs):
     for beam, n_trees, prior in ((2, 2, 0.5), (3, 1, 0.2)):  # 12 labels in 3 leaves
         clf = LabelTreeClassifier(arity=4, beam=beam, random_state=0).fit(X, np.eye(12)[y])
         assert len({row["node"] for row in clf.tree_table() if len(row["labels"])}) == 3
-        assert (clf._config.n_trees, clf._config.prior) == (n_trees, prior)
+        assert (clf._options.n_trees, clf._config.prior) == (n_trees, prior)
 
 
 @pytest.mark.parametrize("n_labels", range(5, 70, 3))
@@ -192,9 +192,9 @@ def test_many_labels_a_row_learn_less_and_trust_the_paths_more(blobs):
     for n_true, expected in ((5, (1.0, 10, 0.5)), (10, (0.5, 7, 0.5 * 2**0.5)), (40, (0.125, 4, 1.0))):
         Y = np.zeros((len(X), 60))
         Y[:, :n_true] = 1
-        config = LabelTreeClassifier(beam=2, random_state=0).fit(X, Y)._config
+        config = LabelTreeClassifier(beam=2, random_state=0).fit(X, Y)._options
         assert (config.rate, config.n_epochs, config.prior) == pytest.approx(expected)
-    assert LabelTreeClassifier(beam=2).partial_fit(X, Y)._config.rate == 1.0
+    assert LabelTreeClassifier(beam=2).partial_fit(X, Y)._options.rate == 1.0
 
 
 def test_messages_and_docstrings_name_both_ends(kind):

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from manyclass.core import groups
-from manyclass.core.groups import Columns, Linear, Means, Routers, Scale, SlimBlocks, fields_of
+from manyclass.core import state as groups
 from manyclass.core.model_file import ModelFormatError
 from manyclass.core.precision import PRECISIONS, narrow, widen
-from manyclass.core.state import flatten, make
+from manyclass.core.state import Columns, Linear, Means, Routers, Scale, SlimBlocks, fields_of, flatten, make
 
 ROUNDED = [precision for precision in PRECISIONS if precision != "float32"]
 TYPES = {"scale": Scale, "scorer": Linear, "columns": Columns, "means": Means, "routers": Routers, "blocks": SlimBlocks}

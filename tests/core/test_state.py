@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from manyclass.core import groups
-from manyclass.core.groups import Candidates, LabelTable, Linear, Tree, fields_of
-from manyclass.core.spec import REGISTRY, ModelSpec
-from manyclass.core.state import flatten, make, n_bytes, resize
+from manyclass.core import state as groups
+from manyclass.core.state import Candidates, LabelTable, Linear, Tree, fields_of, flatten, make, n_bytes, resize
 
 GROUPS = [
     group
@@ -67,8 +65,3 @@ def test_flatten_names_every_array_once_without_copying():
     ]
     assert flat["tree.children"] is state["tree"].children
     assert n_bytes(state) == sum(array.nbytes for array in flat.values())
-
-
-def test_registry_knows_both_models():
-    assert {"recall-tree", "one-against-all"} <= set(REGISTRY)
-    assert all(isinstance(spec, ModelSpec) and spec.name == name for name, spec in REGISTRY.items())

@@ -14,9 +14,9 @@ from manyclass import LabelTreeClassifier
 from manyclass.core import prediction as answers
 from manyclass.datasets import load, tfidf_transformer
 from manyclass.label_tree.estimator import AUTO
+from tests.conftest import make_text
 from tests.reference.label_tree_states import check_tree, read_tree
 
-from tests.conftest import make_text
 from .test_streams import bytes_of, stream
 
 

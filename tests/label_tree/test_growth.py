@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manyclass.core.inputs import Dense
-from manyclass.core.spec import Labels
+from manyclass.core.protocol import Labels
 from manyclass.core.state import make
 from manyclass.label_tree import growth as kernel
 from manyclass.label_tree import model

@@ -6,11 +6,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manyclass.core.groups import LabelTree
 from manyclass.core.inputs import Dense
 from manyclass.core.losses import LOGISTIC
-from manyclass.core.spec import Labels
-from manyclass.core.state import make
+from manyclass.core.protocol import Labels
+from manyclass.core.state import LabelTree, make
 from manyclass.label_tree import kernels as kernel
 from manyclass.label_tree import model
 from tests.reference import label_tree as reference
@@ -53,7 +52,7 @@ def test_answers_equal_reference(seed, sparse, online, n_labels, kind, **options
         factor = reference.row_scale(x, config.unit_rows, scale.n_rows[0], scale.sq_norm[0])
         expected = tree.answer(factor * x)
         alone = model.predict(config, state, as_batch(X[i : i + 1], sparse), n_labels, n_labels)
-        for found in (model.Answers(*(part[i] for part in together)), model.Answers(*(part[0] for part in alone))):
+        for found in (model.Predictions(*(part[i] for part in together)), model.Predictions(*(part[0] for part in alone))):
             same_answer(found, expected, n_labels)
         np.testing.assert_array_equal(together.work[i], alone.work[0])
         height = len(tree.ancestors(expected[0][0])) - 1

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manyclass.core.spec import Labels
+from manyclass.core.protocol import Labels
 from manyclass.core.state import flatten
 from manyclass.label_tree import fit as batch
 from manyclass.label_tree import fit_kernels as kernel
@@ -93,13 +93,13 @@ def test_several_trees_answer_by_their_mean_probability(multilabel):
         alone = {"scale": together["scale"], "seen": together["seen"]}
         alone |= {group: together[group + suffix] for group in ("tree", "blocks")}
         scored = model.score(config, alone, as_batch(X, False))
-        mean[np.repeat(np.arange(len(X)), scored.sizes), scored.labels] += scored.chances / 3
+        mean[np.repeat(np.arange(len(X)), scored.sizes), scored.labels] += scored.probabilities / 3
     answers = model.predict(config, together, as_batch(X, False), 30, 30)
     chances, scored = np.exp(answers.scores), model.score(config, together, as_batch(X, False))
     np.testing.assert_allclose(chances, -np.sort(-mean, axis=1), rtol=1e-4, atol=1e-9)
     np.testing.assert_allclose(np.take_along_axis(mean, answers.labels, 1), chances, rtol=1e-4, atol=1e-9)
     rows = np.repeat(np.arange(len(X)), scored.sizes)
-    np.testing.assert_allclose(mean[rows, scored.labels], scored.chances, rtol=1e-4)
+    np.testing.assert_allclose(mean[rows, scored.labels], scored.probabilities, rtol=1e-4)
     assert scored.sizes.sum() == (mean > 0).sum()
 
 

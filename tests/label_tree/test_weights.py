@@ -6,9 +6,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manyclass.core.groups import Blocks
 from manyclass.core.inputs import Csr, Dense
-from manyclass.core.state import make, resize
+from manyclass.core.state import Blocks, make, resize
 from manyclass.label_tree import weights as kernel
 from manyclass.label_tree.paths import make_scratch
 

@@ -5,11 +5,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from manyclass.core.groups import MlomTable
 from manyclass.core.inputs import Dense
 from manyclass.core.labels import entry_of
 from manyclass.core.learners import SGD, NormalizedAdaGrad
-from manyclass.core.state import make
+from manyclass.core.state import MlomTable, make
 from manyclass.mlom_tree import model
 from manyclass.mlom_tree.ordered import NOBODY, insert, median, member, remove, size_of
 from tests.recall_tree.test_kernels import LEARNERS, as_batch, stream

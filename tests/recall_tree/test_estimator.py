@@ -9,9 +9,9 @@ from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
 from manyclass import SGD, RecallTreeClassifier
-from manyclass.core import batches
 from manyclass.core import prediction as answers
-from manyclass.core.spec import as_labels
+from manyclass.core import validation as batches
+from manyclass.core.protocol import as_labels
 from manyclass.core.state import flatten
 from manyclass.recall_tree import learning as recall_tree_learning
 from manyclass.recall_tree import model
@@ -319,7 +319,7 @@ def test_few_rows_at_a_large_tree_are_answered_one_by_one(many):
     """Looking at every node for a few rows would cost more than logarithmic time."""
     X, y = many
     tree = RecallTreeClassifier(random_state=0, n_candidates=2, n_epochs=1).fit(X, y)
-    config, state, batch = tree._answering(), tree._state, batches.as_batch(X[:40])
+    config, state, batch = tree._prediction_options(), tree._state, batches.as_batch(X[:40])
     assert model._goes_by_node(config, state, batch) == (40 >= tree._spec.n_nodes(state) // model.NODES_PER_ROW)
     state["tree"].n_nodes[0] = 10**6
     assert not model._goes_by_node(config, state, batch)
@@ -340,7 +340,7 @@ def test_rows_answered_together_are_answered_as_alone(many, options, k, monkeypa
     alone = [tree._answers(X[i : i + 1].astype(np.float32), k) for i in range(200)]
     for gathered in (10**9, 0):
         monkeypatch.setattr(model, "MANY_NODES", gathered)
-        assert (model._gather_depth(tree._answering(), tree._state, 200) > 0) == (gathered == 0)
+        assert (model._gather_depth(tree._prediction_options(), tree._state, 200) > 0) == (gathered == 0)
         together = tree._answers(X[:200].astype(np.float32), k)
         np.testing.assert_array_equal(together.labels, np.concatenate([one.labels for one in alone]))
         np.testing.assert_allclose(together.scores, np.concatenate([one.scores for one in alone]), rtol=1e-4, atol=1e-5)
@@ -474,10 +474,10 @@ def test_a_spectral_beginning_sends_rows_where_the_spectral_tree_does(digits):
     X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32)
     clf = RecallTreeClassifier(random_state=0, n_candidates=4, max_depth=2, bernstein=None, beam=1)
     clf.partial_fit(X[:1], y[:1], classes=np.arange(10))
-    state = clf._spec.init(clf._config, 64, 10)
-    begin_as_spectral_tree(clf._config, state, batches.as_batch(X), y.astype(np.int32), np.ones(len(y)), 1)
+    state = clf._model.init(clf._options, 64, 10)
+    begin_as_spectral_tree(clf._options, state, batches.as_batch(X), y.astype(np.int32), np.ones(len(y)), 1)
     clf._state = state
-    growth = Growth(2, 4, 0, 0.999, 1.0, 0.02, clf._config.seed)
+    growth = Growth(2, 4, 0, 0.999, 1.0, 0.02, clf._options.seed)
     labels = as_labels(y)
     grown = grow_filter(batches.as_batch(X), labels, np.ones(len(y)), (64, 10), growth, 1, lambda share: None)
     root = slice(grown.routers.first[0], grown.routers.first[1])

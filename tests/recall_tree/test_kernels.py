@@ -8,11 +8,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manyclass.core.groups import Counts, LabelTable
 from manyclass.core.inputs import Csr, Dense
 from manyclass.core.labels import add_mass, n_log_n_rise
 from manyclass.core.learners import SGD, AdaGrad, NormalizedAdaGrad
-from manyclass.core.state import make
+from manyclass.core.state import Counts, LabelTable, make
 from manyclass.recall_tree import kernels as kernel
 from manyclass.recall_tree import model
 from tests.reference import recall_tree as reference

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from manyclass.core.inputs import Csr, Dense
-from manyclass.core.spec import Labels
+from manyclass.core.protocol import Labels
 from manyclass.core.state import copy
 from manyclass.label_tree import model
 from manyclass.label_tree.growth import first_bias

@@ -8,7 +8,6 @@ from sklearn.base import clone
 from manyclass import SGD, Hellinger, LabelTreeClassifier, SpectralFilter, SpectralTreeClassifier, load_model
 from manyclass.core.model_file import ModelFormatError
 from manyclass.core.state import flatten
-
 from tests.conftest import make_text
 
 

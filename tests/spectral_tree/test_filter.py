@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from manyclass import SpectralTreeClassifier
-from manyclass.core.batches import as_batch
-from manyclass.core.spec import Labels
+from manyclass.core.protocol import Labels
+from manyclass.core.validation import as_batch
 from manyclass.spectral_tree.filter import Growth, cut_filter, gather, grow_filter, join
 from manyclass.spectral_tree.model import grow_filters
 from manyclass.spectral_tree.state import options_of

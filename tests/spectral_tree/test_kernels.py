@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from manyclass.core.batches import as_batch
-from manyclass.core.groups import Scale, Seen
 from manyclass.core.inputs import Csr, Dense
 from manyclass.core.linear import make_bank
 from manyclass.core.losses import LOGISTIC, SOFTMAX
-from manyclass.core.state import make
+from manyclass.core.state import Scale, Seen, make
 from manyclass.core.updates import SGD
+from manyclass.core.validation import as_batch
 from manyclass.spectral_tree.blocks import learn_leaf
 from manyclass.spectral_tree.filter import STEPS
 from manyclass.spectral_tree.node import split_node

@@ -33,7 +33,7 @@ def choose_algorithm(asked: str | None, reading: Reading) -> str:
 
 def learns_at_once(algorithm: str) -> bool:
     """Whether the algorithm needs all rows at once."""
-    return ESTIMATORS[algorithm]._spec.learn is None
+    return not hasattr(ESTIMATORS[algorithm]._model, "learn")
 
 
 def make_estimator(algorithm: str, options: Sequence[str], seed: int) -> Any:

@@ -67,7 +67,7 @@ class Totals:
             told = clf.diagnose(chunk.X, y)
         k = min(max(_KS), len(clf.classes_))
         begun = time.perf_counter()
-        answers = clf._answers(chunk.X, k).labels
+        answers = clf._predict(chunk.X, k).labels
         self.seconds += time.perf_counter() - begun
         truth = y if columns is not None else _as_columns(clf, y)
         n_labels = int(truth.nnz) if columns is not None else n

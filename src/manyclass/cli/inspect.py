@@ -25,8 +25,8 @@ def run(model: str, depth: int, topics: bool, labels: bool, picture: str | None,
         for number, label in enumerate(trained.estimator.classes_.tolist()):
             print(f"{number}\t{cell(trained.label(label))}")
         return
-    if picture is not None and trained.estimator._spec.tree_table is None:
-        raise CommandError(f"{model}: {trained.estimator._spec.name} has no tree to draw.")
+    if picture is not None and not hasattr(trained.estimator._model, "tree_table"):
+        raise CommandError(f"{model}: {trained.estimator._model.NAME} has no tree to draw.")
     told = facts(trained, model)
     branches = branches_of(trained, depth)
     if as_json:
@@ -44,13 +44,13 @@ def facts(trained: Trained, model: str) -> dict[str, Any]:
     clf = trained.estimator
     state = {name: group for name, group in clf._state.items()}
     return {
-        "algorithm": clf._spec.name,
+        "algorithm": clf._model.NAME,
         "slim": clf._slim,
         "precision": clf._precision,
         "bytes": os.path.getsize(model),
         "n_classes": len(clf.classes_),
         "n_features": clf.n_features_in_,
-        "n_nodes": clf._spec.n_nodes(clf._state),
+        "n_nodes": clf._model.n_nodes(clf._state),
         "n_trees": sum(name.startswith("tree") for name in state) or 0,
         "arrays": {name: int(sum(array.nbytes for array in group)) for name, group in state.items()},
         "options": {name: _plain(value) for name, value in clf.get_params(deep=False).items()},
@@ -66,7 +66,7 @@ def _plain(value: Any) -> Any:
 def branches_of(trained: Trained, depth: int) -> list[dict[str, Any]]:
     """The nodes down to a depth: node, parent, depth, how many labels below, and which mostly."""
     clf = trained.estimator
-    rows = clf._spec.tree_table(clf._state) if clf._spec.tree_table else []
+    rows = clf._model.tree_table(clf._state) if hasattr(clf._model, "tree_table") else []
     below = {row["node"]: row["labels"].tolist() for row in rows}
     mass = getattr(clf._state.get("tree"), "mass", None)
     if mass is not None:  # a tree with its labels in the leaves: hand them up, the most frequent first
@@ -79,7 +79,7 @@ def branches_of(trained: Trained, depth: int) -> list[dict[str, Any]]:
         if row["depth"] <= depth:
             labels = [str(trained.label(label)) for label in names[np.array(below[row["node"]], int)].tolist()]
             kept = {name: int(row[name]) for name in ("node", "parent", "depth")}
-            what = "candidates" if clf._spec.name == "recall-tree" else "labels"
+            what = "candidates" if clf._model.NAME == "recall-tree" else "labels"
             out.append({**kept, "n_labels": len(labels), "labels": labels, "what": what})
     return out
 

@@ -41,7 +41,7 @@ def run(model: str, data: str, reading: dict, top_k: int, form: str, probabiliti
 
 def _scored(trained: Trained, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
     """(class numbers, scores)."""
-    answers = trained.estimator._answers(X, k)
+    answers = trained.estimator._predict(X, k)
     return answers.labels, answers.scores
 
 
@@ -53,9 +53,9 @@ def _probable(trained: Trained, X: Any, k: int) -> tuple[list, list]:
         scored = clf._score(X[first:last])
         ends = np.cumsum(scored.sizes)
         for begin, end in zip(ends - scored.sizes, ends, strict=True):
-            best = np.argsort(-scored.chances[begin:end], kind="stable")[:k]
+            best = np.argsort(-scored.probabilities[begin:end], kind="stable")[:k]
             labels.append(scored.labels[begin:end][best])
-            chances.append(scored.chances[begin:end][best])
+            chances.append(scored.probabilities[begin:end][best])
     return labels, chances
 
 

@@ -82,7 +82,7 @@ def run(plan: Plan) -> None:
     before = open_model(plan.start_from) if plan.start_from else None
     source = open_source(plan.data, plan.reading, before.reading if before else None)
     several = source.reading.labels == "several"
-    algorithm = before.estimator._spec.name if before else choose_algorithm(plan.algorithm, source.reading)
+    algorithm = before.estimator._model.NAME if before else choose_algorithm(plan.algorithm, source.reading)
     if learns_at_once(algorithm) and not plan.in_memory:
         plan = replace(plan, in_memory=True)
         _check(plan)
@@ -96,8 +96,6 @@ def run(plan: Plan) -> None:
         trained.training = {**record, "epochs": 0, "rows": 0, "examples": 0, "finished": False}
         trained.training["progressive_errors"] = []  # of each epoch
         trained.training["pace"] = max(0, getattr(estimator, "n_epochs_", 0) - 1)  # go on as slowly as it ended
-    if getattr(trained.estimator, "init", None) is not None and not plan.in_memory:
-        raise CommandError("--option init=spectral grows the tree from many rows at once: add --in-memory.")
     if several and not hasattr(ESTIMATORS[algorithm], "multilabel_"):
         raise CommandError(
             f"{plan.data}: rows have several labels, which {algorithm} does not take: use label-tree or spectral-tree."
@@ -299,7 +297,7 @@ def _tell_end(plan: Plan, trained: Trained, source: Source, n_examples: int, sec
     errors = trained.training["progressive_errors"]
     told: dict[str, Any] = {
         "model": plan.model,
-        "algorithm": clf._spec.name,
+        "algorithm": clf._model.NAME,
         "examples": trained.training["examples"],
         "epochs": trained.training["epochs"],
         "n_classes": len(clf.classes_),

@@ -1,4 +1,4 @@
-"""What all estimators share in learning: options, checks, labels, epochs."""
+"""The base class of all classifiers: options, labels, epochs, `fit` and `partial_fit`."""
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
@@ -13,50 +13,59 @@ from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from .batches import HEAVIEST, as_batch, check_sparse, check_targets, check_values, check_weights
-from .checks import check_labels, check_options, check_text
 from .classes import ClassIndex, in_order_of_appearance
 from .files import FilesMixin
-from .prediction import AnswersMixin, n_threads, wrong_share
-from .progress import progress_bar
-from .spec import Labels
+from .options import Constraint, check_options
+from .prediction import PredictionMixin, n_threads, progressive_error
+from .progress import Progress
+from .protocol import Labels
+from .state import copy
+from .validation import (
+    HEAVIEST,
+    as_batch,
+    check_labels,
+    check_sparse,
+    check_targets,
+    check_text,
+    check_values,
+    check_weights,
+)
 
-_CHUNK = 1 << 14  # rows learned between two looks at the progress bar and the keyboard
+_CHUNK = 1 << 14  # rows learned between two progress reports
+_VALIDATION_FRACTION = 0.1  # of the rows, with early stopping
+_PATIENCE = 2  # epochs without improvement before early stopping
 
 
 def learns_online(estimator: Any) -> bool:
-    """Whether the algorithm can learn row by row: there is no `partial_fit` otherwise."""
-    return estimator._spec.learn is not None
+    """Whether the algorithm learns row by row; without it there is no `partial_fit`."""
+    return hasattr(estimator._model, "learn")
 
 
-class ManyClassifier(AnswersMixin, FilesMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
-    """A classifier for many classes over one `ModelSpec`."""
+class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+    """Base class of all classifiers. A subclass has `_model`, its algorithm's module, and `_constraints`."""
 
-    _limits: dict[str, Any]
-    _may_be_none: tuple[str, ...] = ()
-    _may_be_auto: tuple[str, ...] = ()
+    _constraints: dict[str, Constraint]
 
     @abstractmethod
-    def _make_config(self, n_features: int, sparse: bool, seed: int) -> Any:
-        """The model's config from this estimator's options."""
-
-    # -- learning ----------------------------------------------------------------------------------------------
+    def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> Any:
+        """The model's options: those of this estimator with every "auto" replaced."""
 
     def fit(self, X, y, sample_weight=None):
-        """Learn from scratch.
+        """Fit the model from scratch.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Inputs; kept sparse if sparse.
+            Training data. Sparse data stay sparse.
         y : array-like of shape (n_samples,)
             Labels of any type that scikit-learn accepts.
         sample_weight : array-like of shape (n_samples,), optional
-            How much each row counts.
+            Weights of the rows.
 
         Returns
         -------
-        self
+        self : object
+            Fitted estimator.
         """
         with self._unchanged_on_error():
             self._slim, self._precision, self._extra, self._names = False, "float32", {}, None
@@ -67,60 +76,65 @@ class ManyClassifier(AnswersMixin, FilesMixin, ClassifierMixin, BaseEstimator, m
         X, y, weights = self._check_rows(X, y, sample_weight, reset=True)
         classes = np.unique(y)
         if len(classes) < 2:
-            raise ValueError(f"{type(self).__name__} needs at least two classes, y has 1 class: {classes[0]}.")
-        rng = check_random_state(self.random_state)
-        index, config, state = self._start(X, classes, len(classes), rng)
-        labels = index.encode(y)
-        weights = weights * self._class_weights(classes, y)[labels]
+            raise ValueError(f"{type(self).__name__} requires at least two classes, y has 1 class: {classes[0]}.")
         if isinstance(self.class_weight, dict):
-            strangers = [label for label in self.class_weight if label not in set(classes.tolist())]
-            if strangers:
-                raise ValueError(f"class_weight names labels that are not in y: {strangers[:5]}.")
-        if not weights.any():
-            raise ValueError("Sample weights must contain at least one non-zero number: there is no row to learn from.")
-        self._config, self._index, self._state = config, index, state
-        self.history_: list[dict] = []
-        self._train(X, labels, weights, rng)
+            known = set(classes.tolist())
+            unknown = [label for label in self.class_weight if label not in known]
+            if unknown:
+                raise ValueError(f"class_weight contains labels that are not in y: {unknown[:5]}.")
+        weights = weights * self._row_weights(classes, y)
+        _check_some_weight(weights)
+        rng = check_random_state(self.random_state)
+        self._start(X, classes, len(classes), rng)
+        self._train(X, self._index.encode(y), weights, rng)
         return self
 
     def _train(self, X, labels, weights, rng) -> None:
-        """Learn all rows, epoch after epoch."""
+        """Learn all rows in epochs; with early stopping, keep the epoch that was best on held-out rows."""
         learned, held_out = self._hold_out(X.shape[0], rng)
-        best, waited = -np.inf, 0
+        best, best_state, waited = -np.inf, self._state, 0
         for epoch in range(self.n_epochs):
             order = rng.permutation(learned) if self.shuffle else learned
             record = self._epoch(X, order, labels, weights, epoch)
-            if len(held_out):
-                answers = self._answers(X[held_out], 1)
-                record["validation_accuracy"] = float(np.mean(answers.labels[:, 0] == labels[held_out]))
-                waited = 0 if record["validation_accuracy"] > best else waited + 1
-                best = max(best, record["validation_accuracy"])
             self.history_.append(record)
-            if len(held_out) and waited >= self.patience:
+            if not len(held_out):
+                continue
+            predicted = self._predict(X[held_out], 1).labels[:, 0]
+            record["validation_accuracy"] = float(np.mean(predicted == labels[held_out]))
+            waited += 1
+            if record["validation_accuracy"] > best:
+                best, waited = record["validation_accuracy"], 0
+                best_state = {name: copy(group) for name, group in self._state.items()}
+                self.n_epochs_ = epoch + 1
+            if waited >= _PATIENCE:
                 break
-        self.n_epochs_ = len(self.history_)
+        if len(held_out):
+            self._state = best_state
+        else:
+            self.n_epochs_ = len(self.history_)
 
     @available_if(learns_online)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Go on learning, row by row as they come; new labels are welcome at any time.
+        """Learn more rows, one by one in the given order. Labels may be new.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Inputs.
+            Training data.
         y : array-like of shape (n_samples,)
-            Labels. Those not met before are appended to `classes_`.
+            Labels. New ones are appended to `classes_`.
         classes : array-like, optional
-            Labels to know beforehand (sorted into `classes_`); on later calls, labels to add at its end.
+            Labels known in advance, sorted into `classes_` in the first call and appended in later calls.
         sample_weight : array-like of shape (n_samples,), optional
-            How much each row counts.
+            Weights of the rows.
 
         Returns
         -------
-        self
+        self : object
+            The estimator.
         """
         if self._slim:
-            raise ValueError("This is a slim model, made for answers only: load the whole one to go on learning.")
+            raise ValueError("This is a slim model, which can only predict: load the full model to continue training.")
         with self._unchanged_on_error():
             return self._partial_fit(X, y, classes, sample_weight)
 
@@ -129,16 +143,15 @@ class ManyClassifier(AnswersMixin, FilesMixin, ClassifierMixin, BaseEstimator, m
         first = not hasattr(self, "_state")
         if isinstance(self.class_weight, str):
             raise ValueError(
-                f"class_weight={self.class_weight!r} needs all labels at once and works in fit only; "
-                "give partial_fit a dict of label: weight, or sample_weight."
+                f"class_weight={self.class_weight!r} requires all labels at once and works in fit only; "
+                "pass a dict of label: weight, or sample_weight, to partial_fit."
             )
         X, y, weights = self._check_rows(X, y, sample_weight, reset=first)
-        new = in_order_of_appearance(y)
         index = None if first else self._index
         if index is not None:
             index.check_kind(y)
             y = index.as_known(y)
-            new = in_order_of_appearance(y)
+        new = in_order_of_appearance(y)
         if classes is not None:
             check_labels(classes, "classes")
             known = column_or_1d(classes)
@@ -148,109 +161,103 @@ class ManyClassifier(AnswersMixin, FilesMixin, ClassifierMixin, BaseEstimator, m
             new = np.concatenate([known, new])
         if first:
             rng = check_random_state(self.random_state)
-            # Rows as they come may not tell how many classes there will be: a cut elsewhere must change nothing.
-            n_classes = 0 if classes is None else len(known)
-            index, config, state = self._start(X, new if classes is None else known, n_classes, rng)
-            if index.missing(new):
-                raise ValueError(f"y holds labels that are not in classes: {index.missing(new)[:5]}.")
-            self._config, self._index, self._state, self.history_ = config, index, state, []
+            # The first rows must not determine the number of classes: another batch size would change the model.
+            self._start(X, new if classes is None else known, 0 if classes is None else len(known), rng)
+            missing = self._index.missing(new)
+            if missing:
+                raise ValueError(f"y contains labels that are not in classes: {missing[:5]}.")
         else:
             self._index.add(new)
-        labels = self._index.encode(y)
-        if self.class_weight:
-            weights = weights * self._class_weights(self._index.array, y)[labels]
-        # After fit, go on at the pace it ended with: a full first step would undo what it settled.
-        self._learn(X, np.arange(len(y)), labels, weights, max(0, getattr(self, "n_epochs_", 0) - 1))
+        weights = weights * self._row_weights(None, y)
+        self._learn(X, np.arange(len(y)), self._index.encode(y), weights, self._epochs_before())
         return self
 
-    def _start(self, X, classes: np.ndarray, n_classes: int, rng) -> tuple:
-        """Labels, config and state of a model that has seen nothing."""
-        seed = int(rng.randint(np.iinfo(np.int32).max))
-        config = self._make_config(X.shape[1], sp.issparse(X), seed)
-        return ClassIndex(classes), config, self._spec.init(config, X.shape[1], n_classes)
+    def _epochs_before(self) -> int:
+        """Epochs of `fit` before a `partial_fit`, which continues with the last epoch's learning rate."""
+        return max(0, getattr(self, "n_epochs_", 0) - 1)
 
-    def _learn(self, X, order, labels, weights, epoch: int, show=None) -> None:
-        """Learn the rows in `order`, a bounded chunk at a time, and show how far it is."""
+    def _start(self, X, classes: np.ndarray, n_classes: int, rng) -> None:
+        """Make labels, options and an untrained state."""
+        seed = int(rng.randint(np.iinfo(np.int32).max))
+        self._options = self._resolve_options(X.shape[1], sp.issparse(X), seed)
+        self._index = ClassIndex(classes)
+        self._state = self._model.init(self._options, X.shape[1], n_classes)
+        self.history_: list[dict] = []
+
+    def _learn(self, X, order, labels, weights, epoch: int, progress: Progress | None = None) -> None:
+        """Learn the rows in `order`, a chunk at a time."""
         for begin in range(0, len(order), _CHUNK):
             part = order[begin : begin + _CHUNK]
-            batch = as_batch(X[part])
-            own = labels.rows(part) if isinstance(labels, Labels) else labels[part]
-            self._learn_batch(batch, own, weights[part], epoch)
-            if show is not None:
-                show(len(part), wrong_share(self._state["seen"]))
-
-    def _learn_batch(self, batch, labels, weights, epoch: int) -> None:
-        assert self._spec.learn is not None
-        self._spec.learn(self._config, self._state, batch, labels, weights, epoch)
+            chosen = labels.rows(part) if isinstance(labels, Labels) else labels[part]
+            batch, n_jobs = as_batch(X[part]), n_threads(self.n_jobs)
+            self._model.learn(self._options, self._state, batch, chosen, weights[part], epoch, n_jobs)
+            if progress is not None:
+                progress.advance(len(part), progressive_error(self._state["seen"]))
 
     def _begin_epoch(self, epoch: int) -> None:
-        """Learn at the pace of the given epoch from now on, and count wrong answers anew. Mutates: state."""
+        """Use the learning rate of the given epoch from now on, and reset the progressive error."""
         self.n_epochs_ = epoch + 1
         if hasattr(self, "_state"):
             seen = self._state["seen"]
             seen.mass[0] = seen.wrong_mass[0] = 0.0
 
     def _epoch(self, X, order, labels, weights, epoch: int) -> dict:
-        """Learn all rows once and tell how the answers before learning fared."""
+        """Learn all rows once and return a record with the progressive error."""
         seen = self._state["seen"]
         seen.mass[0] = seen.wrong_mass[0] = 0.0
-        with progress_bar(self.verbose, f"epoch {epoch + 1}/{self.n_epochs}", len(order)) as show:
-            self._learn(X, order, labels, weights, epoch, show)
-        return {"epoch": epoch + 1, "progressive_error": wrong_share(seen)}
+        progress = Progress(self.verbose, f"epoch {epoch + 1}/{self.n_epochs}", len(order))
+        self._learn(X, order, labels, weights, epoch, progress)
+        return {"epoch": epoch + 1, "progressive_error": progressive_error(self._state["seen"])}
 
     def _hold_out(self, n: int, rng) -> tuple[np.ndarray, np.ndarray]:
-        """(rows to learn, rows to judge by): none of the latter without early stopping."""
+        """(training rows, validation rows); without early stopping there are no validation rows."""
         if not self.early_stopping:
             return np.arange(n), np.empty(0, int)
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(f"validation_fraction must lie between 0 and 1, got {self.validation_fraction!r}.")
-        n_held = max(1, int(n * self.validation_fraction))
+        n_held = max(1, int(n * _VALIDATION_FRACTION))
         if n_held >= n:
-            raise ValueError(f"early_stopping: validation_fraction leaves no row of {n} to learn from.")
+            raise ValueError(f"early_stopping requires at least 2 rows, got {n}.")
         shuffled = rng.permutation(n)
         return np.sort(shuffled[n_held:]), np.sort(shuffled[:n_held])
 
-    def _class_weights(self, classes: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Weight of each class id."""
+    def _row_weights(self, classes: np.ndarray | None, y: np.ndarray) -> np.ndarray | float:
+        """Weight of each row by its class."""
         if self.class_weight is None:
-            return np.ones(len(classes))
-        if self.class_weight == "balanced":
-            return compute_class_weight("balanced", classes=classes, y=y)
-        return np.array([self.class_weight.get(label, 1.0) for label in classes.tolist()], float)
+            return 1.0
+        if isinstance(self.class_weight, str):
+            assert classes is not None
+            weight = compute_class_weight("balanced", classes=classes, y=y)
+            return weight[np.searchsorted(classes, y)]
+        return np.array([self.class_weight.get(label, 1.0) for label in y.tolist()], float)
 
     def estimate_memory(self, n_features, n_classes, sparse=False) -> int:
-        """Bytes that a trained model will take, about, before any training.
-
-        Counted as if every row had every feature and, up to `table_bits`, every predictor a weight for each:
-        `n_bytes_` tells the truth afterwards.
+        """Approximate size of a trained model in bytes, before training.
 
         Parameters
         ----------
         n_features, n_classes : int
             Size of the problem.
         sparse : bool, default=False
-            Whether the inputs will be sparse: `learner="auto"` depends on it.
+            Whether the data will be sparse; `learner="auto"` depends on it.
 
         Returns
         -------
-        int
+        n_bytes : int
+            The actual size after training is `n_bytes_`.
         """
         self._check_options()
         for name, value in (("n_features", n_features), ("n_classes", n_classes)):
             if not isinstance(value, Integral) or int(value) < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
-        return self._spec.memory(self._make_config(int(n_features), sparse, 0), int(n_features), int(n_classes))
-
-    # -- checks ------------------------------------------------------------------------------------------------
+                raise ValueError(f"{name} must be an integer of at least 1, got {value!r}.")
+        return self._model.memory(self._resolve_options(int(n_features), sparse, 0), int(n_features), int(n_classes))
 
     def _check_options(self) -> None:
-        check_options(self, self._limits)
+        check_options(self)
         n_threads(self.n_jobs)
         weights = self.class_weight
         if weights is None or (isinstance(weights, str) and weights == "balanced"):
             return
         if not isinstance(weights, dict) or not all(
-            isinstance(w, Real) and 0 <= float(w) <= HEAVIEST for w in weights.values()
+            isinstance(weight, Real) and 0 <= float(weight) <= HEAVIEST for weight in weights.values()
         ):
             raise ValueError(
                 f'class_weight must be None, "balanced" or a dict of label: weight from 0 to {HEAVIEST:g}, '
@@ -259,9 +266,9 @@ class ManyClassifier(AnswersMixin, FilesMixin, ClassifierMixin, BaseEstimator, m
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:
-        """Bad input, or a fit that ends early, leaves the model as it was: no new width, no new labels.
+        """Restore all attributes after an error: bad input leaves a fitted model as it was.
 
-        Only a partial_fit that is interrupted while it learns keeps the rows learned up to then.
+        Only a `partial_fit` that is interrupted while it learns keeps the rows learned so far.
         """
         before = dict(self.__dict__)
         try:
@@ -272,13 +279,20 @@ class ManyClassifier(AnswersMixin, FilesMixin, ClassifierMixin, BaseEstimator, m
             raise
 
     def _check_kept(self) -> None:
-        """Refuse attributes from a file that this estimator could not have written: a ValueError."""
+        """ValueError for attributes in a file that this estimator cannot have written."""
         epochs = getattr(self, "n_epochs_", 0)
         if type(epochs) is not int or epochs < 0 or not isinstance(getattr(self, "history_", []), list):
-            raise ValueError("the record of epochs is broken")
+            raise ValueError("the record of epochs is invalid")
+
+    def _check_inputs_to_learn(self, X, reset: bool):
+        """X as float32 rows that kernels accept, or an error."""
+        check_text(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, order="C", reset=reset)
+        return check_values(check_sparse(X))
 
     def _check_rows(self, X, y, sample_weight, reset: bool):
-        """Inputs, labels and weights as the kernels want them, or a clear error."""
+        """Inputs, labels and weights that kernels accept, or an error."""
         check_text(X)
         check_labels(y)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -293,12 +307,6 @@ class ManyClassifier(AnswersMixin, FilesMixin, ClassifierMixin, BaseEstimator, m
         return tags
 
 
-# Options of those that learn in epochs.
-EPOCH_LIMITS = {
-    "n_epochs": (Integral, 1, None),
-    "shuffle": bool,
-    "early_stopping": bool,
-    "validation_fraction": (Real, 0.0, 1.0),
-    "patience": (Integral, 1, None),
-    "table_bits": (Integral, 8, 40),
-}
+def _check_some_weight(weights: np.ndarray) -> None:
+    if not weights.any():
+        raise ValueError("Sample weights must contain at least one non-zero number: there is no row to learn from.")

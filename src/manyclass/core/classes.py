@@ -1,4 +1,4 @@
-"""Labels as the user knows them and 0..K-1 as the models know them. New labels go to the end; none ever moves."""
+"""The user's labels and their ids 0..K-1. New labels are appended; the id of a label never changes."""
 
 import numpy as np
 
@@ -21,12 +21,12 @@ class ClassIndex:
 
     @classmethod
     def known(cls, labels: np.ndarray, kind: str) -> "ClassIndex":
-        """An index of labels that came in an array of the given kind; ValueError if one stands twice.
+        """An index of labels from an array of the given kind; ValueError if a label is repeated.
 
-        The array is kept as it is; what finds labels in it is made when first needed: answers never need it.
+        The lookup is built when first needed: predictions do not need it.
         """
         if len(set(labels.tolist())) != len(labels):
-            raise ValueError("a label stands twice")
+            raise ValueError("a label is repeated")
         out = cls(labels[:0])
         out.kind, out._array = kind, labels
         return out
@@ -41,16 +41,20 @@ class ClassIndex:
             self._array = np.array(self._labels, dtype=object if self.kind == "O" else None)
         return self._array
 
+    def _first(self):
+        """The first label, without building the array of all."""
+        return self._labels[0] if self._labels else self.array[0]
+
     def _open(self) -> None:
-        """Make what finds labels, if only their array is there."""
+        """Build the lookup if only the array is available."""
         if not self._labels and self._array is not None:
             self._labels = self._array.tolist()
             self._ids = {label: at for at, label in enumerate(self._labels)}
 
     def check_kind(self, labels: np.ndarray) -> None:
-        """Refuse text after numbers or numbers after text: nobody could look such labels up."""
+        """Refuse text after numbers and numbers after text."""
         kind = {True: "text", False: "numbers"}
-        text = isinstance(self.array[0], (str, bytes))
+        text = isinstance(self._first(), (str, bytes))
         if _is_text(labels) != text:
             raise ValueError(
                 f"Labels are {kind[_is_text(labels)]} but earlier ones were {kind[text]}: "
@@ -58,14 +62,14 @@ class ClassIndex:
             )
 
     def as_known(self, labels: np.ndarray) -> np.ndarray:
-        """Whole numbers stored as floats become ints again where the known labels are ints."""
-        whole = labels.dtype.kind == "f" and np.asarray(self.array[0]).dtype.kind in "iu"
+        """Integers stored as floats become integers again where the known labels are integers."""
+        whole = labels.dtype.kind == "f" and np.asarray(self._first()).dtype.kind in "iu"
         if whole and np.all(labels == np.floor(labels)):
             return labels.astype(np.int64)
         return labels
 
     def add(self, labels: np.ndarray) -> None:
-        """Append those labels that are new, in the order given."""
+        """Append the new labels in the given order."""
         self._open()
         for label in labels.tolist():
             if label not in self._ids:
@@ -73,12 +77,12 @@ class ClassIndex:
                 self._labels.append(label)
 
     def missing(self, labels: np.ndarray) -> list:
-        """Those of the labels that are not known."""
+        """The labels that are unknown."""
         self._open()
         return [label for label in labels.tolist() if label not in self._ids]
 
     def find(self, y: np.ndarray) -> np.ndarray:
-        """Ids of the labels in y, -1 for those that are not known."""
+        """Ids of the labels in y, -1 for unknown ones."""
         self._open()
         return np.fromiter((self._ids.get(label, -1) for label in y.tolist()), np.int32, len(y))
 
@@ -91,7 +95,7 @@ class ClassIndex:
 
 
 def in_order_of_appearance(y: np.ndarray) -> np.ndarray:
-    """The labels of y, each once, as they first come: cutting a stream into other batches keeps this order."""
+    """The labels of y, each once, in order of first appearance, which does not depend on the batch size."""
     unique, first = np.unique(y, return_index=True)
     return unique[np.argsort(first)]
 

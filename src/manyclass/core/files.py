@@ -1,6 +1,7 @@
 """Save an estimator to a model file and load it again: options, labels, and every array of its model."""
 
-from dataclasses import asdict, fields
+import warnings
+from dataclasses import asdict
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any
@@ -9,10 +10,10 @@ import numpy as np
 
 from . import learners, model_file
 from .classes import ClassIndex
-from .invariants import check_config, check_finite
+from .invariants import check_finite, check_option_types
 from .model_file import ModelFormatError, pack_texts, unpack_texts
 from .precision import PRECISIONS, narrow, widen
-from .spec import ModelSpec
+from .protocol import Model
 from .state import unflatten
 
 FORMAT_VERSION = 2  # of the metadata and the arrays' meaning; a reader knows all versions up to its own
@@ -26,8 +27,8 @@ _OURS = ("classes", "feature_names", "names")  # arrays that belong to the estim
 class FilesMixin:
     """`save`, and what `load_model` needs to know."""
 
-    _spec: ModelSpec
-    _config: Any
+    _model: Any  # a module with the functions of `protocol.Model`
+    _options: Any
     _state: dict[str, Any]
     _index: ClassIndex
     n_features_in_: int
@@ -36,6 +37,24 @@ class FilesMixin:
     _precision = "float32"  # of the weights in the file that the model came from
     _extra: dict[str, Any] = {}  # a JSON object that a file keeps for whoever trained the model
     _names: list[str] | None = None
+
+    _removed: dict[str, Any] = {"validation_fraction": 0.1, "patience": 2}  # their defaults
+
+    @classmethod
+    def _params_from_file(cls, params: dict[str, Any]) -> dict[str, Any]:
+        """The parameters of the constructor from those in a file, which may be of an older version."""
+        out, known = dict(params), cls._get_param_names()  # type: ignore[attr-defined]
+        for name in [name for name in params if name not in known]:
+            if name not in cls._removed:
+                raise ModelFormatError(f"the option {name!r} is unknown.")
+            value = out.pop(name)
+            if value != cls._removed[name]:
+                warnings.warn(
+                    f"The model was trained with {name}={value!r}, an option that {cls.__name__} no longer has. "
+                    "Predictions are the same; further training does not use it.",
+                    stacklevel=2,
+                )
+        return out
 
     @property
     def label_names_(self) -> list[str] | None:
@@ -60,7 +79,7 @@ class FilesMixin:
             trees only; measure what it costs on held-out rows.
         precision : {"float32", "float16", "int8"}, default="float32"
             With `slim`, what weights are rounded to in the file: two bytes a weight, or one and a scale for every 64,
-            instead of four. Answers may differ a little; with "int8", features that are hashed together, and those of
+            instead of four. Predictions may differ a little; with "int8", features that are hashed together, and those of
             label trees, should be of like size. `load_model` makes weights float32 again, so memory and speed are
             those of float32, and weights that were rounded are read, not mapped.
 
@@ -84,9 +103,11 @@ class FilesMixin:
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}.")
         if precision != "float32" and not slim:
             raise ValueError(f"precision={precision!r} goes with slim=True: learning needs all bits of the weights.")
-        config, state = self._config, self._spec.trim(self._state, len(self._index))
+        options, state = self._options, self._state
+        if hasattr(self._model, "trim"):
+            state = self._model.trim(state, len(self._index))
         if slim:
-            config, state = self._spec.slim(config, state, len(self._index), prune)
+            options, state = self._model.slim(options, state, len(self._index), prune)
         arrays, kind = _labels_to_arrays(self._index)
         names = getattr(self, "feature_names_in_", None)
         if names is not None:
@@ -95,9 +116,9 @@ class FilesMixin:
             arrays |= {f"names.{name}": array for name, array in pack_texts(self._names).items()}
         metadata = {
             "format_version": FORMAT_VERSION,
-            "algorithm": self._spec.name,
+            "algorithm": self._model.NAME,
             "options": {name: _to_json(name, value) for name, value in self.get_params(deep=False).items()},
-            "config": {field.name: _to_json(field.name, getattr(config, field.name)) for field in fields(config)},
+            "config": {name: _to_json(name, value) for name, value in options._asdict().items()},
             "labels": kind,
             "n_features": int(self.n_features_in_),
             "fitted": {name: _to_json(name, getattr(self, name)) for name in self._kept if hasattr(self, name)},
@@ -131,8 +152,9 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
     if metadata["algorithm"] not in estimators:
         raise ModelFormatError(f"it holds a model of an unknown algorithm: {metadata['algorithm']!r}.")
     kind = estimators[metadata["algorithm"]]
-    spec: ModelSpec = kind._spec
-    out = kind(**{name: _from_json(value) for name, value in metadata["options"].items()})
+    model: Model = kind._model
+    params = kind._params_from_file({name: _from_json(value) for name, value in metadata["options"].items()})
+    out = kind(**params)
     out._check_options()
     out.n_features_in_ = metadata["n_features"]
     if type(out.n_features_in_) is not int or not 1 <= out.n_features_in_ < 1 << 31:
@@ -149,19 +171,20 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
         # A model that has met rows, but no label yet, has one column and no name for it.
         if max(1, len(out._names)) != len(out._index):
             raise ModelFormatError(f"there are {len(out._names)} names for {len(out._index)} labels.")
-    out._config = spec.config(**{name: _from_json(value) for name, value in metadata["config"].items()})
-    check_config(out._config)
-    for name in set(out.get_params(deep=False)) - set(metadata["options"]):
-        if hasattr(out._config, name):  # an option younger than the file: as the model was made, not as the default is
-            setattr(out, name, getattr(out._config, name))
+    values = {name: _from_json(value) for name, value in metadata["config"].items()}
+    out._options = model.Options(**model.options_from_file(values))
+    check_option_types(out._options)
+    for name in set(out.get_params(deep=False)) - set(params):
+        if hasattr(out._options, name):  # an option younger than the file: as the model was made, not as the default is
+            setattr(out, name, getattr(out._options, name))
     out._slim = metadata["slim"]
     if type(out._slim) is not bool:
         raise ModelFormatError(f"slim is {out._slim!r}.")
     out._precision = metadata["precision"] if version > UNROUNDED_VERSION else "float32"
     if out._precision not in PRECISIONS or (out._precision != "float32" and not out._slim):
         raise ModelFormatError(f"the precision is {out._precision!r}, unknown or not that of a slim model.")
-    out._state = unflatten(widen(arrays, spec.groups, out._precision), spec.groups)
-    spec.check(out._config, out._state, out.n_features_in_, len(out._index), out._slim)
+    out._state = unflatten(widen(arrays, model.GROUPS, out._precision), model.GROUPS)
+    model.check(out._options, out._state, out.n_features_in_, len(out._index), out._slim)
     if verify:
         check_finite(out._state)
     if set(metadata["fitted"]) - set(out._kept):

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from .groups import GrownTree
 from .invariants import need, need_range
 from .labels import EMPTY
+from .state import GrownTree
 from .trees import DEEPEST
 
 

@@ -1,14 +1,12 @@
 """What must hold in a state from a file before any kernel may run on it: a kernel trusts every index."""
 
-from dataclasses import fields
 from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
-from .groups import Candidates, Linear, Scale, Seen, State
 from .learners import Learner
 from .model_file import ModelFormatError
-from .state import flatten
+from .state import Candidates, Linear, Scale, Seen, State, flatten
 
 
 def need(holds: Any, message: str) -> None:
@@ -44,19 +42,19 @@ def check_finite(state: State) -> None:
                 need(good.all(), f"array {name} holds a number that is not finite, at {first + int(good.argmin())}.")
 
 
-def check_config(config: Any) -> None:
+def check_option_types(options: Any) -> None:
     """Every option has its declared type, and numbers are finite."""
-    hints = get_type_hints(type(config))
-    for field in fields(config):
-        value, hint = getattr(config, field.name), hints[field.name]
+    hints = get_type_hints(type(options))
+    for name, value in options._asdict().items():
+        hint = hints[name]
         allowed = get_args(hint) or (hint,)
         if float in allowed:
             allowed += (int,)
         wrong = not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed)
         if wrong or (isinstance(value, (int, float)) and not abs(value) < 2**62):
-            raise ModelFormatError(f"the option {field.name} is {value!r}.")
+            raise ModelFormatError(f"the option {name} is {value!r}.")
         if isinstance(value, Learner) and type(value) is Learner:
-            raise ModelFormatError(f"the option {field.name} is no learner.")
+            raise ModelFormatError(f"the option {name} is no learner.")
 
 
 def check_bank(name: str, bank: Linear, width: int, squares: bool) -> None:

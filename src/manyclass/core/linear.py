@@ -9,10 +9,9 @@ import math
 import numpy as np
 
 from ..jit import device, inlined, kernel
-from .groups import Linear
 from .inputs import feature, span, value
 from .prefetch import prefetch_row
-from .state import make, resize
+from .state import Linear, make, resize
 from .updates import ADAGRAD, SGD
 
 # An AdaGrad accumulator starts here, not at zero: a first, tiny gradient then makes a tiny step, not a full one.

@@ -9,10 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .groups import Field, State, fields_of
 from .invariants import need, need_range
 from .model_file import ModelFormatError
-from .state import flatten, groups_of
+from .state import Field, State, fields_of, flatten, groups_of
 
 PRECISIONS = ("float32", "float16", "int8")
 _STORED = {"float16": np.dtype("f2"), "int8": np.dtype("i1")}

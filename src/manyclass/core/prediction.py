@@ -1,113 +1,127 @@
-"""What all estimators answer, built on the model's few verbs."""
+"""Prediction: `predict`, `predict_topk`, `predict_proba`, candidates, paths and `diagnose` of all classifiers."""
 
-import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from functools import lru_cache
+from functools import partial
 from numbers import Integral
 from typing import Any
 
+import joblib
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from .batches import BLOCK, as_batch, blocks, check_sparse, indicator, rows_are_sound, rows_between
-from .checks import check_labels, check_text
 from .classes import ClassIndex
-from .predictor import Predictor
-from .spec import Answers, ModelSpec, Scored
+from .inputs import Batch, Csr, Dense
+from .protocol import Model, Predictions, Scored
 from .state import n_bytes
+from .validation import (
+    BLOCK,
+    NARROW,
+    as_batch,
+    blocks,
+    check_labels,
+    check_sparse,
+    check_text,
+    indicator,
+    rows_are_sound,
+    rows_between,
+)
 
-# predict_proba is refused above this many bytes of dense output.
-DENSE_LIMIT = 1 << 30
+DENSE_LIMIT = 1 << 30  # bytes of a dense array of probabilities
 
 
-class AnswersMixin:
-    """Predictions, candidates, paths and diagnosis of a model that has learned."""
+def has_tree(estimator: Any) -> bool:
+    """Whether the algorithm has a tree to list."""
+    return hasattr(estimator._model, "tree_table")
+
+
+class PredictionMixin:
+    """Predictions, candidates, paths and diagnosis of a fitted model."""
 
     n_jobs: int | None
-    _spec: ModelSpec
-    _config: Any
+    _model: Any  # a module with the functions of `protocol.Model`
+    _options: Any
     _state: dict[str, Any]
     _index: ClassIndex
     n_features_in_: int
 
     def predict(self, X) -> np.ndarray:
-        """The best label of each row.
+        """Predict the best label of each row.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Inputs.
+            Data.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        labels : ndarray of shape (n_samples,)
+            Predicted labels.
         """
-        answers = self._answers(self._check_inputs(X), 1)
-        return self.classes_[answers.labels[:, 0]]
+        return self.classes_[self._predict(self._check_inputs(X), 1).labels[:, 0]]
 
     def predict_topk(self, X, k=None) -> tuple[np.ndarray, np.ndarray]:
-        """The k best labels of each row with their scores, best first.
+        """Predict the k best labels of each row with their scores, best first.
 
-        Where fewer than k classes were scored, other labels (of a Recall Tree, the most frequent ones of the nodes
-        above) fill the row with score -inf.
+        If fewer than k labels were scored, other labels with score -inf fill the row. A Recall Tree takes the most
+        frequent labels of the nodes on the path.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Inputs.
+            Data.
         k : int, optional
-            How many; at most the number of classes. Default: 5, or all of fewer classes.
+            Number of labels, at most the number of classes. Default: 5, or the number of classes if smaller.
 
         Returns
         -------
         labels, scores : ndarrays of shape (n_samples, k)
-            Scores are the predictors' own (log-odds up to a constant of the row with softmax): larger is better.
+            A larger score is better. With softmax, scores are log-odds up to a constant per row.
         """
         X = self._check_inputs(X)
-        answers = self._answers(X, self._check_k(min(5, len(self._index)) if k is None else k))
-        return self.classes_[answers.labels], answers.scores
+        found = self._predict(X, self._check_k(min(5, len(self._index)) if k is None else k))
+        return self.classes_[found.labels], found.scores
 
     def predict_proba(self, X) -> np.ndarray:
-        """Probabilities over the classes that were scored; 0 for all others.
+        """Probabilities of the classes that were scored, and 0 for all others.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Inputs.
+            Data.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes), float32
-            Refused with a ValueError where it would take more than 1 GiB: use `predict_topk` there.
+        probabilities : ndarray of shape (n_samples, n_classes), float32
+            A ValueError is raised if the array would exceed 1 GiB; use `predict_topk` then.
         """
         X = self._check_inputs(X)
-        n = X.shape[0]
-        if 4 * n * len(self._index) > DENSE_LIMIT:
+        n, n_classes = X.shape[0], len(self._index)
+        if 4 * n * n_classes > DENSE_LIMIT:
             raise ValueError(
-                f"predict_proba would make a dense array of {n} x {len(self._index)} probabilities "
-                f"({4 * n * len(self._index) / 2**30:.1f} GiB, the limit is {DENSE_LIMIT / 2**30:.0f} GiB): "
-                "use predict_topk(X, k), or fewer rows at a time."
+                f"predict_proba would return a dense array of {n} x {n_classes} probabilities "
+                f"({4 * n * n_classes / 2**30:.1f} GiB, the limit is {DENSE_LIMIT / 2**30:.0f} GiB): "
+                "use predict_topk(X, k), or fewer rows per call."
             )
-        out = np.zeros((n, len(self._index)), np.float32)
+        out = np.zeros((n, n_classes), np.float32)
         for first, last in self._scoring_blocks(n):
             scored = self._score(rows_between(X, first, last))
             rows = np.repeat(np.arange(first, last), scored.sizes)
-            out[rows, scored.labels] = scored.chances
+            out[rows, scored.labels] = scored.probabilities
         return out
 
     def candidates(self, X) -> sp.csr_array:
-        """Which classes were scored for each row.
+        """The classes that are scored for each row.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Inputs.
+            Data.
 
         Returns
         -------
-        csr_array of shape (n_samples, n_classes), bool
+        candidates : csr_array of shape (n_samples, n_classes), bool
         """
         X = self._check_inputs(X)
         parts = [self._score(rows_between(X, first, last)) for first, last in self._scoring_blocks(X.shape[0])]
@@ -116,40 +130,62 @@ class AnswersMixin:
         return indicator(sizes, labels, len(self._index))
 
     def decision_path(self, X) -> sp.csr_array:
-        """Which nodes of the tree each row passed.
+        """The nodes of the tree that each row passes.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Inputs.
+            Data.
 
         Returns
         -------
-        csr_array of shape (n_samples, n_nodes), bool
-            Node 0 is the root. One-against-all has no nodes.
+        path : csr_array of shape (n_samples, n_nodes), bool
+            Node 0 is the root. If a model has several trees, these are the nodes of the first. One-against-all has
+            no nodes.
         """
         X = self._check_inputs(X)
         nodes: list[np.ndarray] = []
         for first, last in blocks(X.shape[0]):
-            nodes += self._spec.paths(self._answering(), self._state, as_batch(rows_between(X, first, last)))
+            batch = as_batch(rows_between(X, first, last))
+            nodes += self._model.paths(self._prediction_options(), self._state, batch)
         sizes = np.array([len(row) for row in nodes])
-        return indicator(sizes, np.concatenate(nodes), self._spec.n_nodes(self._state))
+        return indicator(sizes, np.concatenate(nodes), self._model.n_nodes(self._state))
+
+    @available_if(has_tree)
+    def tree_table(self, max_depth: int | None = None) -> list[dict]:
+        """The tree as a list of nodes, parents before children.
+
+        Parameters
+        ----------
+        max_depth : int, optional
+            Deepest level to list; all by default.
+
+        Returns
+        -------
+        nodes : list of dict
+            For each node: `node`, `parent` (-1 for a root), `depth`, `labels` (its candidates or labels, the most
+            frequent first) and, except in label trees, `mass` (the weight of the rows that reached it). If a label
+            tree has several trees, these are the nodes of the first.
+        """
+        check_is_fitted(self, "_state")
+        nodes = self._model.tree_table(self._state, max_depth)
+        return [{**node, "labels": self.classes_[node["labels"]]} for node in nodes]
 
     def diagnose(self, X, y) -> dict[str, float]:
-        """How good the answers are and what they cost, as means over rows.
+        """Accuracy, recall of the candidates and work, averaged over rows.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Inputs.
+            Data.
         y : array-like of shape (n_samples,)
-            True labels; labels that the model never met count as wrong.
+            True labels. Labels unknown to the model count as errors.
 
         Returns
         -------
-        dict of str to float
-            `accuracy`; `recall` (the true label was among the candidates); `depth`; `nodes_visited`;
-            `routers_scored`; `candidates_scored`; `work`, the last two added.
+        metrics : dict of str to float
+            `accuracy`; `recall` (share of rows whose label was a candidate); `depth`; `nodes_visited`;
+            `routers_scored`; `candidates_scored`; `work` (routers plus candidates).
         """
         X = self._check_inputs(X)
         check_labels(y)
@@ -158,87 +194,78 @@ class AnswersMixin:
             raise ValueError(f"X has {X.shape[0]} rows but y has {len(y)}.")
         self._index.check_kind(y)
         truth = self._index.find(y)
-        answers = self._answers(X, 1)
+        found = self._predict(X, 1)
         recalled, n_scored = 0, 0
         for first, last in self._scoring_blocks(X.shape[0]):
             scored = self._score(rows_between(X, first, last))
             recalled += int(np.sum(scored.labels == np.repeat(truth[first:last], scored.sizes)))
-            # A label met at two nodes may have been scored twice, but is one candidate; some trees score none.
-            n_scored += int(np.minimum(scored.sizes, answers.work[first:last, 3]).sum())
-        depth, nodes, routers, _ = answers.work.mean(axis=0)
-        candidates = n_scored / len(y)
-        return {
-            "accuracy": float(np.mean(answers.labels[:, 0] == truth)),
-            "recall": recalled / len(y),
-            "depth": float(depth),
-            "nodes_visited": float(nodes),
-            "routers_scored": float(routers),
-            "candidates_scored": float(candidates),
-            "work": float(routers + candidates),
-        }
+            # A label in the lists of two nodes may have been scored twice, but it is one candidate.
+            n_scored += int(np.minimum(scored.sizes, found.work[first:last, 3]).sum())
+        accuracy = float(np.mean(found.labels[:, 0] == truth))
+        return metrics_of(accuracy, recalled / len(y), found.work, n_scored / len(y))
 
     @property
     def classes_(self) -> np.ndarray:
-        """All labels: sorted after `fit`; `partial_fit` appends new ones and never moves old ones."""
-        if not hasattr(self, "_index"):
-            raise AttributeError(f"This {type(self).__name__} is not fitted yet and has no classes_.")
+        """All labels: sorted by `fit`; `partial_fit` appends new ones and never moves old ones."""
+        self._check_attribute("_index", "classes_")
         return self._index.array
 
     @property
     def progressive_error_(self) -> float:
-        """Share of the rows that were answered wrongly just before they were learned.
+        """Share of the rows that were predicted wrongly just before they were learned.
 
-        Over the last epoch of `fit` and all of `partial_fit` since; NaN where nobody answered.
+        It covers the last epoch of `fit` and all later calls of `partial_fit`, and is NaN if nothing was predicted.
         """
-        if not hasattr(self, "_state"):
-            raise AttributeError(f"This {type(self).__name__} is not fitted yet and has no progressive_error_.")
-        return wrong_share(self._state["seen"])
+        self._check_attribute("_state", "progressive_error_")
+        return progressive_error(self._state["seen"])
 
     @property
     def n_bytes_(self) -> int:
-        """Bytes of the model as it is now."""
-        if not hasattr(self, "_state"):
-            raise AttributeError(f"This {type(self).__name__} is not fitted yet and has no n_bytes_.")
+        """Size of the model in bytes."""
+        self._check_attribute("_state", "n_bytes_")
         return n_bytes(self._state)
 
-    def _answering(self) -> Any:
-        """The config to answer with: that of training, but for options that may change afterwards."""
-        return self._config
+    def _check_attribute(self, needed: str, name: str) -> None:
+        if not hasattr(self, needed):
+            raise AttributeError(f"This {type(self).__name__} is not fitted yet and has no {name}.")
 
-    def _answers(self, X, k: int) -> Answers:
-        """Answers for all rows, block by block over `n_jobs` threads."""
-        n_classes, config = len(self._index), self._answering()
+    def _prediction_options(self) -> Any:
+        """The options for predictions: those of training, except options that may be changed afterwards."""
+        return self._options
 
-        def answer(block):
-            batch = as_batch(rows_between(X, *block))
-            return self._spec.predict(config, self._state, batch, k, n_classes)
+    def _predict(self, X, k: int) -> Predictions:
+        """Predictions for all rows, in blocks over `n_jobs` threads."""
+        n_classes, options, model = len(self._index), self._prediction_options(), self._model
 
-        threads = min(n_threads(self.n_jobs), -(-X.shape[0] // self._spec.worth_a_thread))
-        most = self._spec.most_rows
-        if k > 1:  # room for the scores of all candidates: some 64 MB
-            most = min(BLOCK, max(1, (1 << 23) // self._spec.width(config, self._state)))
+        def predict(block):
+            return model.predict(options, self._state, as_batch(rows_between(X, *block)), k, n_classes)
+
+        threads = min(n_threads(self.n_jobs), -(-X.shape[0] // getattr(model, "ROWS_PER_THREAD", 256)))
+        most = getattr(model, "MOST_ROWS", BLOCK)
+        if k > 1:  # keep the scores of all candidates within about 64 MB
+            most = min(BLOCK, max(1, (1 << 23) // model.width(options, self._state)))
         ranges = list(blocks(X.shape[0], min(most, -(-X.shape[0] // threads))))
         if threads == 1:
-            parts = [answer(block) for block in ranges]
+            parts = [predict(block) for block in ranges]
         else:
             with ThreadPoolExecutor(threads) as pool:
-                parts = list(pool.map(answer, ranges))
-        return parts[0] if len(parts) == 1 else Answers(*map(np.concatenate, zip(*parts, strict=True)))
+                parts = list(pool.map(predict, ranges))
+        return parts[0] if len(parts) == 1 else Predictions(*map(np.concatenate, zip(*parts, strict=True)))
 
-    def predictor(self, k=1) -> Predictor:
-        """A function that answers single rows and checks next to nothing: for services.
+    def predictor(self, k=1) -> "Predictor":
+        """A fast function that predicts single rows with few checks, for services.
 
         Parameters
         ----------
         k : int, default=1
-            How many labels; at most the number of classes.
+            Number of labels, at most the number of classes.
 
         Returns
         -------
-        Predictor
-            Called with one row, float32 and one-dimensional or a CSR matrix, it gives the k best labels and their
-            scores, as the model is at the moment, with the options (`beam`) that it had when this was made. Each thread
-            needs one of its own.
+        predictor : Predictor
+            Call it with one row, a float32 array or a CSR matrix of one row. It returns the k best labels and their
+            scores. It follows further training of the model, but keeps the options (such as `beam`) that the model had
+            when it was made. Each thread requires its own predictor.
 
         Examples
         --------
@@ -247,8 +274,8 @@ class AnswersMixin:
         >>> X, y = load_digits(return_X_y=True)
         >>> X = X.astype("float32")
         >>> clf = RecallTreeClassifier(n_epochs=2, random_state=0).fit(X, y)
-        >>> answer = clf.predictor(k=3)
-        >>> labels, scores = answer(X[0])
+        >>> predict_one = clf.predictor(k=3)
+        >>> labels, scores = predict_one(X[0])
         >>> bool(labels[0] == clf.predict(X[:1])[0])
         True
         """
@@ -256,21 +283,22 @@ class AnswersMixin:
         return Predictor(self, self._check_k(k))
 
     def _check_k(self, k) -> int:
-        if not _is_count(k):
-            raise ValueError(f"k must be a whole number of at least 1, got {k!r}.")
-        if k > len(self._index):
-            raise ValueError(f"k={k} is more than the {len(self._index)} classes that the model knows.")
+        if not isinstance(k, Integral) or isinstance(k, bool) or int(k) < 1:
+            raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
+        if int(k) > len(self._index):
+            raise ValueError(f"k={k} is more than the {len(self._index)} classes of the model.")
         return int(k)
 
     def _scoring_blocks(self, n: int):
-        """Row ranges whose candidates with their scores fit into some 50 MB."""
-        return blocks(n, min(BLOCK, max(1, (1 << 22) // max(1, self._spec.width(self._answering(), self._state)))))
+        """Row ranges whose candidates and scores take at most about 50 MB."""
+        width = max(1, self._model.width(self._prediction_options(), self._state))
+        return blocks(n, min(BLOCK, max(1, (1 << 22) // width)))
 
     def _score(self, X) -> Scored:
-        return self._spec.score(self._answering(), self._state, as_batch(X))
+        return self._model.score(self._prediction_options(), self._state, as_batch(X))
 
     def _check_inputs(self, X):
-        if not hasattr(self, "_state"):  # scikit-learn's own look takes 100 microseconds
+        if not hasattr(self, "_state"):  # scikit-learn's own check takes 100 microseconds
             check_is_fitted(self, "_state")
         if self._is_ready(X):
             return X
@@ -280,7 +308,7 @@ class AnswersMixin:
         return check_sparse(X)
 
     def _is_ready(self, X) -> bool:
-        """Whether X is rows that would be passed on as they are; finding that out by the book takes 250 us."""
+        """Whether validation would return X unchanged; scikit-learn's validation takes 250 microseconds."""
         sparse = sp.issparse(X)
         if not (sparse or type(X) is np.ndarray) or X.ndim != 2 or X.dtype != np.float32 or X.shape[0] == 0:
             return False
@@ -291,25 +319,83 @@ class AnswersMixin:
         return X.flags.c_contiguous and bool(np.isfinite(X.sum()))
 
 
-@lru_cache(maxsize=64)
-def changed(config: Any, **options: Any) -> Any:
-    """The config with other options; remembered, since single rows are asked one by one."""
-    return replace(config, **options)
+class Predictor:
+    """A function that predicts single rows, returned by `predictor` of an estimator.
+
+    A row is a float32 array of `n_features` values, or a float32 CSR matrix of one row. Only its width and its format
+    are checked. Do not call it while another thread trains the model.
+    """
+
+    def __init__(self, estimator: Any, k: int):
+        self._estimator, self._k = estimator, k
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Prepare all that does not change from row to row."""
+        estimator = self._estimator
+        model: Model = estimator._model
+        options, state = estimator._prediction_options(), estimator._state
+        k, n_classes = estimator._check_k(self._k), len(estimator.classes_)
+        self._groups = list(state.items())
+        if hasattr(model, "predict_one"):
+            self._predict = model.predict_one(options, state, k, n_classes)
+        else:
+            self._predict = partial(model.predict, options, state, k=k, n_classes=n_classes)
+
+    def __call__(self, row) -> tuple[np.ndarray, np.ndarray]:
+        """The k best labels of a row, best first, and their scores."""
+        state = self._estimator._state
+        for name, group in self._groups:
+            if state[name] is not group:  # training has replaced an array by a larger one
+                self._prepare()
+                break
+        found = self._predict(_one_row(row, self._estimator.n_features_in_))
+        return self._estimator.classes_[found.labels[0]], found.scores[0].copy()
 
 
-def wrong_share(seen) -> float:
-    """Share of the mass that was answered wrongly before it was learned."""
+def _one_row(row, n_features: int) -> Batch:
+    """The row as a batch of one."""
+    if isinstance(row, np.ndarray):
+        if row.size != n_features:
+            raise ValueError(f"The row has {row.size} values, the model has {n_features} features. Pass one row.")
+        return Dense(row.reshape(1, -1))
+    if not sp.issparse(row) or row.format != "csr" or row.shape != (1, n_features):
+        got = f"{row.format} of shape {row.shape}" if sp.issparse(row) else type(row).__name__
+        raise ValueError(
+            f"A row must be an array of {n_features} float32 values, or a CSR matrix of shape (1, {n_features}), "
+            f"got {got}."
+        )
+    if row.shape[1] <= NARROW:
+        return as_batch(row)
+    return Csr(row.indptr.astype(np.int64, copy=False), row.indices.astype(np.int32, copy=False), row.data)
+
+
+def metrics_of(accuracy: float, recall: float, work: np.ndarray, n_candidates: float) -> dict[str, float]:
+    """The dictionary that `diagnose` returns."""
+    depth, nodes, routers, _ = work.mean(axis=0)
+    return {
+        "accuracy": accuracy,
+        "recall": recall,
+        "depth": float(depth),
+        "nodes_visited": float(nodes),
+        "routers_scored": float(routers),
+        "candidates_scored": float(n_candidates),
+        "work": float(routers + n_candidates),
+    }
+
+
+def progressive_error(seen) -> float:
+    """Share of the weight that was predicted wrongly before it was learned."""
     return float(seen.wrong_mass[0] / seen.mass[0]) if seen.mass[0] > 0 else float("nan")
 
 
 def n_threads(n_jobs: object) -> int:
-    """Threads meant by scikit-learn's `n_jobs`: None is 1, -1 all cores, -2 all but one."""
+    """Number of threads for scikit-learn's `n_jobs`: None is 1, -1 all available cores, -2 all but one.
+
+    Available cores are those that CPU affinity and container limits allow.
+    """
     if n_jobs is None:
         return 1
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or int(n_jobs) == 0:
-        raise ValueError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}.")
-    return int(n_jobs) if int(n_jobs) > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+        raise ValueError(f"n_jobs must be None or an integer other than 0, got {n_jobs!r}.")
+    return int(n_jobs) if int(n_jobs) > 0 else max(1, joblib.cpu_count() + 1 + int(n_jobs))

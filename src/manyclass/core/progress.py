@@ -1,31 +1,34 @@
-"""A progress bar on standard error, only when asked for."""
+"""Progress on standard error."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import sys
+import time
 
 
-@contextmanager
-def progress_bar(verbose: int | bool, title: str, n_rows: int) -> Iterator[Callable[[int, float], None]]:
-    """Yield `show(rows done, progressive error)`, which does nothing unless `verbose`."""
-    if not verbose:
-        yield lambda done, error: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+class Progress:
+    """Prints how far training is, at most once per second, and a last line at the end.
 
-    columns = (
-        TextColumn(title),
-        BarColumn(),
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f} rows{task.fields[rate]}{task.fields[error]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, total=n_rows, rate="", error="")
+    Parameters
+    ----------
+    verbose : int or bool
+        Nothing is printed if it is 0 or False.
+    title : str
+        What is being done.
+    n_rows : int
+        Number of rows in all.
+    """
 
-        def show(done: int, error: float) -> None:
-            bar.advance(task, done)
-            speed = bar.tasks[0].speed or bar.tasks[0].finished_speed
-            wrong = "" if error != error else f", progressive error {100 * error:.1f} %"
-            bar.update(task, rate=f", {speed:,.0f} rows/s" if speed else "", error=wrong)
+    def __init__(self, verbose: int | bool, title: str, n_rows: int):
+        self._verbose, self._title, self._n_rows = bool(verbose), title, n_rows
+        self._done, self._begun = 0, time.perf_counter()
+        self._last = self._begun
 
-        yield show
+    def advance(self, n_rows: int, error: float = float("nan")) -> None:
+        """Count rows as done; `error` is the progressive error so far, NaN if unknown."""
+        self._done += n_rows
+        now = time.perf_counter()
+        if self._verbose and (now - self._last >= 1.0 or self._done >= self._n_rows):
+            self._last = now
+            speed = self._done / max(now - self._begun, 1e-9)
+            known = "" if error != error else f", progressive error {100 * error:.1f} %"
+            text = f"{self._title}: {self._done:,}/{self._n_rows:,} rows, {speed:,.0f} rows/s{known}"
+            print(text, file=sys.stderr, flush=True)

@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from .groups import fields_of
 from .invariants import is_power, need, need_range
 from .labels import EMPTY, enter_keys
-from .state import make
+from .state import fields_of, make
 
 
 def move_table(table: Any, size: int, alive: np.ndarray | None = None) -> Any:

@@ -7,8 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
 
-from ..core.groups import LabelTree
-from ..core.state import make
+from ..core.state import LabelTree, make
 
 _POWER_STEPS, _SWEEPS = 2, 10
 _FEW_LABELS = 512

@@ -1,16 +1,12 @@
 """Label tree as a scikit-learn estimator."""
 
 import math
-from numbers import Integral, Real
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.utils.validation import check_is_fitted
 
-from ..core.batches import NARROW
-from ..core.checks import check_options
 from ..core.multilabel import MultilabelClassifier
-from ..core.prediction import changed
+from ..core.options import check_options, integer, one_of, real
+from ..core.validation import NARROW
 from . import model
 from .state import MOST_PATHS
 
@@ -100,20 +96,19 @@ class LabelTreeClassifier(MultilabelClassifier):
     [0 0 2]
     """
 
-    _spec = model.SPEC
-    _limits = {
-        "arity": (Integral, 4, 64),
-        "beam": (Integral, 1, MOST_PATHS),
-        "loss": ("auto", "softmax", "logistic"),
-        "tree": ("means", "random"),
-        "threshold": (Real, 0.0, 1.0),
-        "start": (Real, 0, 1_000_000),
-        "rate": (Real, 1e-9, 1_000_000),
-        "prior": (Real, 0, 1_000_000),
-        "n_epochs": (Integral, 1, 1_000_000),
-        "n_trees": (Integral, 1, 1_000_000),
+    _model = model
+    _constraints = {
+        "arity": integer(4, 64),
+        "beam": integer(1, MOST_PATHS),
+        "loss": one_of("auto", "softmax", "logistic"),
+        "tree": one_of("means", "random"),
+        "threshold": real(0.0, 1.0),
+        "start": real(0, 1_000_000, "auto"),
+        "rate": real(1e-9, 1_000_000, "auto"),
+        "prior": real(0, 1_000_000, "auto"),
+        "n_epochs": integer(1, 1_000_000, "auto"),
+        "n_trees": integer(1, 1_000_000, "auto"),
     }
-    _may_be_auto = ("start", "rate", "prior", "n_epochs", "n_trees")
 
     def __init__(
         self,
@@ -149,7 +144,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _make_config(self, n_features: int, sparse: bool, seed: int) -> model.Config:
+    def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> model.Config:
         loss = self.loss
         if loss == "auto":
             loss = "logistic" if self._multilabel else "softmax"
@@ -192,9 +187,9 @@ class LabelTreeClassifier(MultilabelClassifier):
         if not isinstance(self.normalize, bool) and self.normalize != "auto":
             raise ValueError(f'normalize must be "auto", True or False, got {self.normalize!r}.')
 
-    def _answering(self) -> model.Config:
-        check_options(self, {name: self._limits[name] for name in ("beam", "prior")})
-        return changed(self._config, beam=int(self.beam), prior=self._number("prior", self._config.prior))
+    def _prediction_options(self) -> model.Config:
+        check_options(self, ("beam", "prior"))
+        return self._options._replace(beam=int(self.beam), prior=self._number("prior", self._options.prior))
 
     def predict_topk(self, X, k=None) -> tuple[np.ndarray, np.ndarray]:
         """The k best labels of each row with their scores, best first.
@@ -221,37 +216,6 @@ class LabelTreeClassifier(MultilabelClassifier):
               reach the label counts as 0.
         """
         return super().predict_topk(X, k)
-
-    def decision_path(self, X) -> sp.csr_array:
-        """Which nodes of the tree each row passed on its `beam` paths; of the first tree where there are several.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Inputs.
-
-        Returns
-        -------
-        csr_array of shape (n_samples, n_nodes), bool
-            Node 0 is the root; the columns are the nodes of `tree_table`.
-        """
-        return super().decision_path(X)
-
-    def tree_table(self, max_depth: int | None = None) -> list[dict]:
-        """The tree as a list of nodes, parents before children; the first tree where there are several.
-
-        Parameters
-        ----------
-        max_depth : int, optional
-            Deepest level to list; all by default.
-
-        Returns
-        -------
-        list of dict
-            For each node: `node`, `parent` (-1 for the root), `depth` and `labels`, those of a leaf (none of others).
-        """
-        check_is_fitted(self, "_state")
-        return [{**row, "labels": self.classes_[row["labels"]]} for row in model.tree_table(self._state, max_depth)]
 
 
 ALL_REACHED = 0.2  # prior where the paths lead to every leaf

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from ..core.groups import Blocks, LabelTree, Run, Scale, Seen, SlimBlocks, State
 from ..core.invariants import check_scale, check_seen, need, need_range
 from ..core.losses import LOSSES
-from ..core.state import cut
+from ..core.state import Blocks, LabelTree, Run, Scale, Seen, SlimBlocks, State, cut
 from .kernels import DEEPEST
 from .state import MOST_PATHS, Config, block_width, suffix_of, trees_of
 from .weights import LANES, SIZES

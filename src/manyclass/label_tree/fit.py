@@ -2,17 +2,15 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.groups import Blocks, LabelTree, Run, Scale, Seen, State
 from ..core.inputs import Batch, Csr, Dense
 from ..core.losses import SOFTMAX
-from ..core.spec import Labels, as_labels, rows_of
-from ..core.state import make
+from ..core.protocol import Labels, as_labels, rows_of
+from ..core.state import Blocks, LabelTree, Run, Scale, Seen, State, make
 from . import answers as answer_kernels
 from . import fit_kernels
 from .clustering import embed, grow_tree, mean_directions
@@ -47,7 +45,7 @@ def fit(
     new["run"].mass[0] = mass.sum()
     new["seen"].n_rows[0], new["seen"].n_labels[0] = n, len(np.unique(given.label))
     for number in range(config.n_trees):
-        own = replace(config, seed=config.seed + number)
+        own = config._replace(seed=config.seed + number)
         tree = _cluster(own, X, scales, given, weights, n_classes)
         tree.mass[:] = mass
         work = _Batch(own, options_of(own), batch, n_features, scales, given, weights, tree, scale, n_jobs)

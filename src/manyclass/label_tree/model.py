@@ -4,20 +4,22 @@ from typing import Any
 
 import numpy as np
 
-from ..core.groups import LabelTree, Run, Scale, Seen, State
 from ..core.inputs import Batch
 from ..core.losses import SOFTMAX, probabilities_batch
-from ..core.spec import Answers, ModelSpec, Scored, as_labels, register, rows_of
-from ..core.state import copy, make, resize
+from ..core.protocol import Predictions, Scored, as_labels, rows_of
+from ..core.state import LabelTree, Run, Scale, Seen, State, copy, make, resize
 from . import answers as answer_kernels
 from . import kernels as kernel
-from .file import GROUPS, check, slim, trim
-from .fit import fit
 from .growth import first_bias
 from .state import Config, block_width, empty_blocks, longest_row, options_of, suffix_of, trees_of
 from .weights import table_size, unfold
 
 _FIRST_NODES, _FIRST_CLASSES, _FIRST_ENTRIES, _FIRST_RECORDS = 16, 16, 1 << 12, 1 << 11
+
+from .file import GROUPS, check, slim, trim  # noqa: F401  (part of the model's functions)
+from .fit import fit  # noqa: F401  (part of the model's functions)
+
+NAME = "label-tree"
 
 
 def init(config: Config, n_features: int, n_classes: int = 0) -> State:
@@ -37,7 +39,7 @@ def init(config: Config, n_features: int, n_classes: int = 0) -> State:
 # -- online ----------------------------------------------------------------------------------------------------
 
 
-def learn(config: Config, state: State, batch: Batch, labels: Any, weights: np.ndarray, epoch: int = 0) -> None:
+def learn(config: Config, state: State, batch: Batch, labels: Any, weights: np.ndarray, epoch: int = 0, n_jobs: int = 1) -> None:
     """Learn all rows in turn, making room whenever the kernel asks for it. Mutates: state."""
     options = options_of(config)
     given = as_labels(labels)
@@ -83,11 +85,11 @@ def _make_room(state: State, suffix: str, label: int) -> None:
 # -- answers ---------------------------------------------------------------------------------------------------
 
 
-def _room_for(n: int, k: int) -> Answers:
-    return Answers(np.empty((n, k), np.int32), np.empty((n, k)), np.zeros((n, 4), np.int64))
+def _room_for(n: int, k: int) -> Predictions:
+    return Predictions(np.empty((n, k), np.int32), np.empty((n, k)), np.zeros((n, 4), np.int64))
 
 
-def _answer(config: Config, state: State, batch: Batch, k: int) -> Answers:
+def _answer(config: Config, state: State, batch: Batch, k: int) -> Predictions:
     """The k best labels: with several trees, those whose mean probability is highest. -1 where fewer were reached."""
     n, trees, options = rows_of(batch), trees_of(state), options_of(config)
     answers = _room_for(n, k)
@@ -105,7 +107,7 @@ def _answer(config: Config, state: State, batch: Batch, k: int) -> Answers:
     return answers
 
 
-def _to_chances(config: Config, answers: Answers) -> np.ndarray:
+def _to_chances(config: Config, answers: Predictions) -> np.ndarray:
     """Turn the scores of all labels reached into probabilities, in place; return how many labels a row has."""
     sizes = (answers.labels >= 0).sum(axis=1)
     if config.multilabel:
@@ -115,7 +117,7 @@ def _to_chances(config: Config, answers: Answers) -> np.ndarray:
     return sizes
 
 
-def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Answers:
+def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Predictions:
     """The k best labels of all rows; where fewer were reached, some others with score -inf."""
     answers = _answer(config, state, batch, k)
     short = np.flatnonzero(answers.labels[:, -1] < 0)
@@ -198,11 +200,9 @@ def memory(config: Config, n_features: int, n_classes: int) -> int:
     return config.n_trees * (n_nodes * node + 16 * n_classes) + 4 * n_features
 
 
-SPEC = register(
-    ModelSpec(
-        "label-tree",
-        Config,
-        GROUPS,
-        *(init, learn, predict, score, paths, n_nodes, width, memory, check, slim, trim, tree_table, fit),
-    )
-)
+Options = Config
+
+
+def options_from_file(values: dict) -> dict:
+    """The fields of `Options` from the values in a file."""
+    return values

@@ -1,22 +1,19 @@
 """Label tree: what it is made of. Shared by online learning, batch training and answers."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.groups import Blocks, LabelTree, State
 from ..core.inputs import Batch, Dense
 from ..core.losses import LOSSES
-from ..core.state import make
+from ..core.state import Blocks, LabelTree, State, make
 from .paths import Options
 from .weights import LANES, SIZES
 
 MOST_PATHS = 256  # that may be asked for
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(NamedTuple):
     """All that a label tree was asked to do."""
 
     arity: int

@@ -1,10 +1,10 @@
 """LOM tree, and the online tree of 2013, as a scikit-learn estimator."""
 
-from numbers import Integral, Real
 
-from ..core.base import EPOCH_LIMITS, ManyClassifier
+from ..core.base import ManyClassifier
 from ..core.learners import NormalizedAdaGrad, resolve
 from ..core.online_trees import OnlineTreeMixin
+from ..core.options import EPOCH_CONSTRAINTS, flag, integer, one_of, real
 from . import model
 
 
@@ -52,11 +52,8 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
     class_weight : dict, "balanced" or None
         Weight of each class; "balanced" in `fit` only.
     early_stopping : bool, default=False
-        Hold out a part of the rows in `fit` and stop when it is no longer answered better; the last epoch is kept.
-    validation_fraction : float, default=0.1
-        The part held out, between 0 and 1.
-    patience : int, default=2
-        Epochs without improvement before stopping early, at least 1.
+        Hold out a tenth of the rows in `fit`, stop after two epochs without improvement on them, and keep the best
+        epoch.
     random_state : int, RandomState or None
         Seed of the shuffling: with the same int, the same bytes.
     n_jobs : int, default=1
@@ -93,18 +90,17 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
     True
     """
 
-    _spec = model.SPEC
-    _limits = {
-        **EPOCH_LIMITS,
-        "swap": bool,
-        "swap_resistance": (Real, 0, 1_000_000),
-        "nodes_per_class": (Real, 0, 1_000_000),
-        "split_mass": (Real, 0, 1_000_000),
-        "max_depth": (Integral, 0, model.DEEPEST),
-        "descent": model.DESCENTS,
-        "loss": tuple(model.ROUTER_LOSSES),
+    _model = model
+    _constraints = {
+        **EPOCH_CONSTRAINTS,
+        "swap": flag(),
+        "swap_resistance": real(0, 1_000_000),
+        "nodes_per_class": real(0, 1_000_000),
+        "split_mass": real(0, 1_000_000),
+        "max_depth": integer(0, model.DEEPEST, None),
+        "descent": one_of(*model.DESCENTS),
+        "loss": one_of(*model.ROUTER_LOSSES),
     }
-    _may_be_none = ("max_depth",)
 
     def __init__(
         self,
@@ -121,8 +117,6 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         shuffle=True,
         class_weight=None,
         early_stopping=False,
-        validation_fraction=0.1,
-        patience=2,
         random_state=None,
         n_jobs=1,
         verbose=0,
@@ -140,13 +134,11 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         self.shuffle = shuffle
         self.class_weight = class_weight
         self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.patience = patience
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _make_config(self, n_features: int, sparse: bool, seed: int) -> model.Config:
+    def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> model.Config:
         learner = self.learner
         if isinstance(learner, str) and learner == "auto":
             learner = NormalizedAdaGrad(rate=4.0, decay=1.0)

@@ -1,18 +1,17 @@
 """Online tree of 2013 and LOM tree: state and verbs. The rules of the papers are in `kernels/lom_tree.py`."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from ..core.groups import Candidates, GrownTree, Linear, MarginTable, NodeMargins, Scale, Seen, State
 from ..core.grown_trees import check_grown_tree, climb, tabulate
 from ..core.inputs import Batch
 from ..core.invariants import check_bank, check_candidates, check_scale, check_seen, need, need_no_pruning
 from ..core.learners import Learner, slowed
 from ..core.linear import bank_bytes, grow_bank, make_bank, slim_bank
 from ..core.margins import ROUTER_LOSSES
-from ..core.spec import Answers, ModelSpec, Scored, register, rows_of
-from ..core.state import cut, make, resize
+from ..core.protocol import Predictions, Scored, rows_of
+from ..core.state import Candidates, GrownTree, Linear, MarginTable, NodeMargins, Scale, Seen, State, cut, make, resize
 from ..core.tables import check_table, move_table
 from ..core.trees import DEEPEST
 from . import kernels as kernel
@@ -22,9 +21,10 @@ DESCENTS = ("sign", "target")
 
 _FIRST_NODES, _FIRST_ENTRIES = 128, 1024
 
+NAME = "lom-tree"
 
-@dataclass(frozen=True)
-class Config:
+
+class Config(NamedTuple):
     """All that a LOM tree was asked to do."""
 
     swap: bool
@@ -67,7 +67,7 @@ def init(config: Config, n_features: int, n_classes: int = 0) -> State:
     }
 
 
-def learn(config: Config, state: State, batch: Batch, labels, weights, epoch: int = 0) -> None:
+def learn(config: Config, state: State, batch: Batch, labels, weights, epoch: int = 0, n_jobs: int = 1) -> None:
     """Learn all rows in turn, making room whenever the kernel asks for it. Mutates: state."""
     options, begin = _options(config, epoch), 0
     while True:
@@ -95,10 +95,10 @@ def _make_room(config: Config, state: State) -> None:
     state.update(new)  # all at once: arrays that disagree in size would be written past
 
 
-def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Answers:
+def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Predictions:
     """The k best labels of all rows."""
     n = rows_of(batch)
-    answers = Answers(np.zeros((n, k), np.int32), np.full((n, k), -np.inf), np.empty((n, 4), np.int64))
+    answers = Predictions(np.zeros((n, k), np.int32), np.full((n, k), -np.inf), np.empty((n, 4), np.int64))
     groups = [state[name] for name in ("tree", "router", "candidates")]
     kernel.predict_batch(*groups, batch, n_classes, *answers)
     return answers
@@ -191,12 +191,9 @@ def slim(config: Config, state: State, n_classes: int, prune: float = 0.0) -> tu
     return config, out
 
 
-SPEC = register(
-    ModelSpec(
-        "lom-tree",
-        Config,
-        GROUPS,
-        *(init, learn, predict, score, paths, n_nodes, width, memory, check, slim),
-        tree_table=tree_table,
-    )
-)
+Options = Config
+
+
+def options_from_file(values: dict) -> dict:
+    """The fields of `Options` from the values in a file."""
+    return values

@@ -26,7 +26,7 @@ def precision_at_k(Y_true: Any, top_labels: Any, k: int) -> float:
     Y_true : array of int of shape (n_rows,), or array or sparse matrix of shape (n_rows, n_labels)
         The classes, or an indicator matrix of the labels.
     top_labels : array of int of shape (n_rows, at least k)
-        Answers, best first; -1 is no answer.
+        Predictions, best first; -1 is no answer.
     k : int
         How many answers count.
 

@@ -1,10 +1,9 @@
 """MLOM tree: state and verbs. The rules of the paper are in `kernels/mlom_tree.py`."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from ..core.groups import Candidates, GrownTree, Linear, MlomNodes, MlomTable, NodeMargins, Scale, Seen, State
 from ..core.grown_trees import check_grown_tree, climb, depths, tabulate
 from ..core.inputs import Batch
 from ..core.invariants import check_bank, check_candidates, check_scale, check_seen, need, need_no_pruning, need_range
@@ -12,8 +11,21 @@ from ..core.labels import EMPTY
 from ..core.learners import Learner, slowed
 from ..core.linear import bank_bytes, grow_bank, make_bank, slim_bank
 from ..core.margins import ROUTER_LOSSES
-from ..core.spec import Answers, ModelSpec, Scored, register, rows_of
-from ..core.state import cut, make, resize
+from ..core.protocol import Predictions, Scored, rows_of
+from ..core.state import (
+    Candidates,
+    GrownTree,
+    Linear,
+    MlomNodes,
+    MlomTable,
+    NodeMargins,
+    Scale,
+    Seen,
+    State,
+    cut,
+    make,
+    resize,
+)
 from ..core.tables import check_table, move_entries
 from ..core.trees import DEEPEST
 from . import kernels as kernel
@@ -24,9 +36,10 @@ SLOTS = 16  # labels that a leaf with guests can answer
 
 _FIRST_NODES, _FIRST_ENTRIES = 128, 1024
 
+NAME = "mlom-tree"
 
-@dataclass(frozen=True)
-class Config:
+
+class Config(NamedTuple):
     """All that an MLOM tree was asked to do."""
 
     centre: str
@@ -70,7 +83,7 @@ def init(config: Config, n_features: int, n_classes: int = 0) -> State:
     }
 
 
-def learn(config: Config, state: State, batch: Batch, labels, weights, epoch: int = 0) -> None:
+def learn(config: Config, state: State, batch: Batch, labels, weights, epoch: int = 0, n_jobs: int = 1) -> None:
     """Learn all rows in turn, making room whenever the kernel asks for it. Mutates: state."""
     options, begin = _options(config, epoch), 0
     while True:
@@ -108,10 +121,10 @@ def _by_node(state: State) -> list[str]:
     return [name for name in ("tree", "nodes", "guests", "candidates") if name in state]
 
 
-def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Answers:
+def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Predictions:
     """The k best labels of all rows; without guests only the first has a score."""
     n = rows_of(batch)
-    answers = Answers(np.zeros((n, k), np.int32), np.full((n, k), -np.inf), np.empty((n, 4), np.int64))
+    answers = Predictions(np.zeros((n, k), np.int32), np.full((n, k), -np.inf), np.empty((n, 4), np.int64))
     kernel.predict_batch(*_answering(state), batch, n_classes, *answers)
     return answers
 
@@ -278,12 +291,9 @@ def slim(config: Config, state: State, n_classes: int, prune: float = 0.0) -> tu
     return config, out
 
 
-SPEC = register(
-    ModelSpec(
-        "mlom-tree",
-        Config,
-        GROUPS,
-        *(init, learn, predict, score, paths, n_nodes, width, memory, check, slim),
-        tree_table=tree_table,
-    )
-)
+Options = Config
+
+
+def options_from_file(values: dict) -> dict:
+    """The fields of `Options` from the values in a file."""
+    return values

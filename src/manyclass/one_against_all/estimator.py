@@ -1,9 +1,9 @@
 """One-against-all as a scikit-learn estimator."""
 
-from numbers import Integral
 
-from ..core.base import EPOCH_LIMITS, ManyClassifier
+from ..core.base import ManyClassifier
 from ..core.learners import resolve
+from ..core.options import EPOCH_CONSTRAINTS, integer, one_of
 from . import model
 
 
@@ -32,11 +32,8 @@ class OneAgainstAllClassifier(ManyClassifier):
     class_weight : dict, "balanced" or None
         Weight of each class; "balanced" in `fit` only.
     early_stopping : bool, default=False
-        Hold out a part of the rows in `fit` and stop when it is no longer answered better; the last epoch is kept.
-    validation_fraction : float, default=0.1
-        The part held out, between 0 and 1.
-    patience : int, default=2
-        Epochs without improvement before stopping early, at least 1.
+        Hold out a tenth of the rows in `fit`, stop after two epochs without improvement on them, and keep the best
+        epoch.
     random_state : int, RandomState or None
         Seed: with the same int, the same bytes.
     n_jobs : int, default=1
@@ -70,14 +67,13 @@ class OneAgainstAllClassifier(ManyClassifier):
     True
     """
 
-    _spec = model.SPEC
-    _limits = {
-        **EPOCH_LIMITS,
-        "loss": tuple(model.LOSSES),
-        "n_negatives": (Integral, 1, None),
-        "rank": (Integral, 1, None),
+    _model = model
+    _constraints = {
+        **EPOCH_CONSTRAINTS,
+        "loss": one_of(*model.LOSSES),
+        "n_negatives": integer(1, float("inf"), None),
+        "rank": integer(1, float("inf"), None),
     }
-    _may_be_none = ("n_negatives", "rank")
 
     def __init__(
         self,
@@ -90,8 +86,6 @@ class OneAgainstAllClassifier(ManyClassifier):
         shuffle=True,
         class_weight=None,
         early_stopping=False,
-        validation_fraction=0.1,
-        patience=2,
         random_state=None,
         n_jobs=1,
         verbose=0,
@@ -105,13 +99,11 @@ class OneAgainstAllClassifier(ManyClassifier):
         self.shuffle = shuffle
         self.class_weight = class_weight
         self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.patience = patience
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _make_config(self, n_features: int, sparse: bool, seed: int) -> model.Config:
+    def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> model.Config:
         return model.Config(
             loss=self.loss,
             n_negatives=self.n_negatives,

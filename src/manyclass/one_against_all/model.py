@@ -1,18 +1,17 @@
-"""One-against-all: state and verbs. Answers come from one matrix product a block, not from a loop."""
+"""One-against-all: state and verbs. Predictions come from one matrix product a block, not from a loop."""
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.groups import Columns, Projection, Scale, Seen, State
 from ..core.inputs import Batch, Dense
 from ..core.invariants import check_scale, check_seen, is_power, need, need_no_pruning
 from ..core.learners import Learner, slowed
 from ..core.losses import LOSSES, probabilities_batch
-from ..core.spec import Answers, ModelSpec, Scored, register, rows_of
-from ..core.state import cut, make, resize
+from ..core.protocol import Predictions, Scored, rows_of
+from ..core.state import Columns, Projection, Scale, Seen, State, cut, make, resize
 from ..core.topk import best_columns
 from . import columns as column_kernels
 from . import kernels as kernel
@@ -20,9 +19,10 @@ from . import kernels as kernel
 _FIRST_CLASSES = 16
 _BLOCK_SCORES = 1 << 23  # scores held at once: 32 MB
 
+NAME = "one-against-all"
 
-@dataclass(frozen=True)
-class Config:
+
+class Config(NamedTuple):
     """All that one-against-all was asked to do."""
 
     loss: str
@@ -88,7 +88,7 @@ def _projection_mask(state: State) -> int:
     return 0 if lines == n_features else lines - 1
 
 
-def learn(config: Config, state: State, batch: Batch, labels, weights, epoch: int = 0) -> None:
+def learn(config: Config, state: State, batch: Batch, labels, weights, epoch: int = 0, n_jobs: int = 1) -> None:
     """Learn all rows in turn, making room whenever the kernel asks for it. Mutates: state."""
     options, begin = _options(config, epoch), 0
     while True:
@@ -163,11 +163,11 @@ def _blocks(state: State, n: int):
         yield first, min(n, first + step)
 
 
-def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Answers:
+def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Predictions:
     """The k best labels of all rows."""
     n, n_known = rows_of(batch), int(state["seen"].n_labels[0])
     n_best = min(k, n_known)
-    answers = Answers(
+    answers = Predictions(
         np.empty((n, k), np.int32),
         np.full((n, k), -np.inf),
         np.tile(np.array([0, 0, 0, n_known], np.int64), (n, 1)),
@@ -256,8 +256,9 @@ def slim(config: Config, state: State, n_classes: int, prune: float = 0.0) -> tu
     return config, {**state, "columns": columns, "projection": projection}
 
 
-SPEC = register(
-    ModelSpec(
-        "one-against-all", Config, GROUPS, init, learn, predict, score, paths, n_nodes, width, memory, check, slim
-    )
-)
+Options = Config
+
+
+def options_from_file(values: dict) -> dict:
+    """The fields of `Options` from the values in a file."""
+    return values

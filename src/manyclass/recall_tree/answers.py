@@ -1,4 +1,4 @@
-"""Answers of a Recall Tree [RT Alg. 1]: the best labels, all candidates, the paths; row by row.
+"""Predictions of a Recall Tree [RT Alg. 1]: the best labels, all candidates, the paths; row by row.
 
 Many dense rows at once are answered faster node by node, by `recall_blocks`.
 """

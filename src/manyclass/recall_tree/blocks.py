@@ -1,4 +1,4 @@
-"""Answers of a Recall Tree for many dense rows at once, node by node: those of `recall_answers` up to rounding, faster.
+"""Predictions of a Recall Tree for many dense rows at once, node by node: those of `recall_answers` up to rounding, faster.
 
 All rows are routed first; then the rows that stopped at a node are scored together, four rows by two candidates at a
 time, so that each weight is read once for four rows. "Conditional execution frustrates vectorization" [RT §4.2]: this

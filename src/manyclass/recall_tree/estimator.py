@@ -2,16 +2,10 @@
 
 from numbers import Integral, Real
 
-from sklearn.utils.validation import check_is_fitted
-
-from ..core.base import EPOCH_LIMITS, ManyClassifier
-from ..core.batches import as_batch
-from ..core.checks import check_options
+from ..core.base import ManyClassifier
 from ..core.learners import NormalizedAdaGrad, resolve
-from ..core.prediction import changed, n_threads
+from ..core.options import EPOCH_CONSTRAINTS, check_options, flag, integer, one_of, real
 from . import model
-from .learning import learn
-from .start import begin_as_spectral_tree
 from .state import DEEPEST, LARGEST_START, LOSSES, MOST_CHILDREN, MOST_PATHS, PATH_FEATURES
 
 _FIRST_ROWS = 1 << 14  # from which a spectral tree is grown to begin with
@@ -44,9 +38,6 @@ class RecallTreeClassifier(ManyClassifier):
         What a predictor knows of the path: nothing; a bias for each (node, class) on the path, as in the paper;
         weights of its own for (stopping node, class); the same for every node of the path, which is most accurate,
         slowest and largest.
-    init : {None, "spectral"}, default=None
-        "spectral": the tree and its routers begin as a spectral tree of the first rows: of up to 16,384 rows of `fit`,
-        or of those of the first `partial_fit`. None: from nothing, as in the paper.
     start : float, default=0.0
         Weight of the cosine between a row and the running sum of a class's rows, which training then corrects; 0 (none,
         as in the paper) to 1,000,000. It takes as much memory again as the weights of the predictors.
@@ -72,11 +63,8 @@ class RecallTreeClassifier(ManyClassifier):
     class_weight : dict, "balanced" or None
         Weight of each class; "balanced" in `fit` only.
     early_stopping : bool, default=False
-        Hold out a part of the rows in `fit` and stop when it is no longer answered better; the last epoch is kept.
-    validation_fraction : float, default=0.1
-        The part held out, between 0 and 1.
-    patience : int, default=2
-        Epochs without improvement before stopping early, at least 1.
+        Hold out a tenth of the rows in `fit`, stop after two epochs without improvement on them, and keep the best
+        epoch.
     random_state : int, RandomState or None
         Seed: with the same int, the same bytes.
     n_jobs : int, default=1
@@ -114,20 +102,18 @@ class RecallTreeClassifier(ManyClassifier):
     (297, 3)
     """
 
-    _spec = model.SPEC
-    _limits = {
-        **EPOCH_LIMITS,
-        "n_candidates": (Integral, 1, 10_000),
-        "max_depth": (Integral, 0, DEEPEST),
-        "arity": (Integral, 2, MOST_CHILDREN),
-        "path_features": tuple(PATH_FEATURES),
-        "init": ("spectral",),
-        "start": (Real, 0, LARGEST_START),
-        "beam": (Integral, 1, MOST_PATHS),
-        "randomized": bool,
-        "loss": tuple(LOSSES),
+    _model = model
+    _constraints = {
+        **EPOCH_CONSTRAINTS,
+        "n_candidates": integer(1, 10_000, None),
+        "max_depth": integer(0, DEEPEST, None),
+        "arity": integer(2, MOST_CHILDREN),
+        "path_features": one_of(*PATH_FEATURES),
+        "start": real(0, LARGEST_START),
+        "beam": integer(1, MOST_PATHS),
+        "randomized": flag(),
+        "loss": one_of(*LOSSES),
     }
-    _may_be_none = ("n_candidates", "max_depth", "init")
 
     def __init__(
         self,
@@ -136,7 +122,6 @@ class RecallTreeClassifier(ManyClassifier):
         arity=2,
         bernstein="auto",
         path_features="off",
-        init=None,
         start=0.0,
         beam=8,
         randomized=False,
@@ -148,8 +133,6 @@ class RecallTreeClassifier(ManyClassifier):
         shuffle=True,
         class_weight=None,
         early_stopping=False,
-        validation_fraction=0.1,
-        patience=2,
         random_state=None,
         n_jobs=1,
         verbose=0,
@@ -159,7 +142,6 @@ class RecallTreeClassifier(ManyClassifier):
         self.arity = arity
         self.bernstein = bernstein
         self.path_features = path_features
-        self.init = init
         self.start = start
         self.beam = beam
         self.randomized = randomized
@@ -171,15 +153,11 @@ class RecallTreeClassifier(ManyClassifier):
         self.shuffle = shuffle
         self.class_weight = class_weight
         self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.patience = patience
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _make_config(self, n_features: int, sparse: bool, seed: int) -> model.Config:
-        if self.init == "spectral" and self.arity != 2:
-            raise ValueError(f'init="spectral" makes a binary tree: it goes with arity=2, not with {self.arity}.')
+    def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> model.Config:
         router_learner = self.router_learner
         if isinstance(router_learner, str) and router_learner == "auto":
             router_learner = NormalizedAdaGrad(rate=0.8, decay=1.0)
@@ -199,17 +177,6 @@ class RecallTreeClassifier(ManyClassifier):
             arity=int(self.arity),
         )
 
-    def _learn(self, X, order, labels, weights, epoch: int, show=None) -> None:
-        if self.init == "spectral" and self._state["seen"].n_rows[0] == 0:
-            first = order[:_FIRST_ROWS]
-            begin_as_spectral_tree(
-                self._config, self._state, as_batch(X[first]), labels[first], weights[first], n_threads(self.n_jobs)
-            )
-        super()._learn(X, order, labels, weights, epoch, show)
-
-    def _learn_batch(self, batch, labels, weights, epoch: int) -> None:
-        learn(self._config, self._state, batch, labels, weights, epoch, n_threads(self.n_jobs))
-
     def _bernstein(self) -> float | None:
         value = self.bernstein
         if isinstance(value, str) and value == "auto":
@@ -220,9 +187,9 @@ class RecallTreeClassifier(ManyClassifier):
             return float(value)
         raise ValueError(f'bernstein must be "auto", None or a finite number of at least 0, got {value!r}.')
 
-    def _answering(self) -> model.Config:
-        check_options(self, {"beam": self._limits["beam"]})
-        return changed(self._config, beam=int(self.beam))
+    def _prediction_options(self) -> model.Config:
+        check_options(self, ("beam",))
+        return self._options._replace(beam=int(self.beam))
 
     def estimate_memory(self, n_features, n_classes, sparse=False, n_rows=None) -> int:
         """Bytes that a trained model will take, about, before any training.
@@ -250,22 +217,6 @@ class RecallTreeClassifier(ManyClassifier):
             return usual
         if not isinstance(n_rows, Integral) or int(n_rows) < 1:
             raise ValueError(f"n_rows must be a whole number of at least 1, got {n_rows!r}.")
-        config = self._make_config(int(n_features), sparse, 0)
+        config = self._resolve_options(int(n_features), sparse, 0)
         return model.memory(config, int(n_features), int(n_classes), int(n_rows))
 
-    def tree_table(self, max_depth: int | None = None) -> list[dict]:
-        """The tree as a list of nodes, parents before children.
-
-        Parameters
-        ----------
-        max_depth : int, optional
-            Deepest level to list; all by default.
-
-        Returns
-        -------
-        list of dict
-            For each node: `node`, `parent` (-1 for the root), `depth`, `mass` (weight of the rows that came by) and
-            `labels`, its candidates with the most frequent first.
-        """
-        check_is_fitted(self, "_state")
-        return [{**row, "labels": self.classes_[row["labels"]]} for row in model.tree_table(self._state, max_depth)]

@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from ..core.groups import LabelTable, State, Tree
 from ..core.invariants import check_bank, check_candidates, check_scale, check_seen, need, need_no_pruning, need_range
 from ..core.linear import slim_bank
 from ..core.losses import LOSSES
-from ..core.state import cut, make
+from ..core.state import LabelTable, State, Tree, cut, make
 from ..core.tables import check_table
 from .means import check_means, slim_means
 from .state import DEEPEST, LARGEST_START, MOST_CHILDREN, MOST_PATHS, PATH_FEATURES, Config, n_nodes, path_width

@@ -174,7 +174,7 @@ def update_tree(
         if node >= 0 and stops(counts, node, child, options):
             break
         node = child
-        # Answers go as deep as there are children, so must counting: the limit can fall when lists become wider.
+        # Predictions go as deep as there are children, so must counting: the limit can fall when lists become wider.
         if tree.depth[node] >= limit and not has_children(tree, node):
             break
         draw = 0.0

@@ -12,10 +12,9 @@ from contextlib import contextmanager
 import numpy as np
 
 from ..core import labels as label_kernels
-from ..core.groups import State
 from ..core.inputs import Batch
 from ..core.linear import grow_bank
-from ..core.state import copy, resize
+from ..core.state import State, copy, resize
 from ..core.tables import move_table
 from . import kernels as kernel
 from . import one_against_some as scorer_kernel

@@ -1,9 +1,8 @@
 """Make and grow the running sums of the classes' rows: laid out like the bank of predictors they start."""
 
-from ..core.groups import Means
 from ..core.invariants import is_power, need
 from ..core.linear import fits
-from ..core.state import cut, make, resize
+from ..core.state import Means, cut, make, resize
 from .means_kernels import hash_totals
 
 

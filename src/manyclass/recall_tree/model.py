@@ -5,17 +5,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..core.groups import Candidates, Counts, LabelTable, Linear, Means, Scale, Seen, State, Tree
 from ..core.held import hold
 from ..core.inputs import Batch, Dense
 from ..core.linear import bank_bytes
 from ..core.losses import probabilities_batch
-from ..core.spec import Answers, ModelSpec, Scored, register, rows_of
+from ..core.protocol import Predictions, Scored, rows_of
+from ..core.state import Candidates, Counts, LabelTable, Linear, Means, Scale, Seen, State, Tree
 from . import answers as answer_kernels
 from . import blocks as block_kernels
 from . import kernels as kernel
-from .file import check, slim
-from .learning import learn
 from .means import means_bytes
 from .state import (
     ANSWER_GROUPS,
@@ -24,7 +22,6 @@ from .state import (
     FIRST_NODES,
     Config,
     groups_of,
-    init,
     make_fan,
     make_lists,
     make_scratch,
@@ -39,11 +36,19 @@ NODES_PER_ROW = 16
 MANY_NODES = 1 << 13  # routers that do not fit near the processor
 GATHER_DEPTH = 9
 
+from .file import check, slim  # noqa: F401  (part of the model's functions)
+from .learning import learn  # noqa: F401  (part of the model's functions)
+from .state import init  # noqa: F401  (part of the model's functions)
 
-def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Answers:
+NAME = "recall-tree"
+MOST_ROWS = 1 << 16  # of many rows, more meet at a node
+ROWS_PER_THREAD = 1 << 11
+
+
+def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Predictions:
     """The k best labels of all rows."""
     n = rows_of(batch)
-    answers = Answers(np.empty((n, k), np.int32), np.empty((n, k)), np.empty((n, 4), np.int64))
+    answers = Predictions(np.empty((n, k), np.int32), np.empty((n, k)), np.empty((n, 4), np.int64))
     if _goes_by_node(config, state, batch):
         groups = [state[name] for name in ("tree", "router", "scorer", "counts", "candidates", "table")]
         gather, visits = _gather_depth(config, state, n), _make_visits(config, state, n, k)
@@ -60,14 +65,14 @@ def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) 
     return answers
 
 
-def answerer(config: Config, state: State, k: int, n_classes: int) -> Callable[[Batch], Answers]:
+def predict_one(config: Config, state: State, k: int, n_classes: int) -> Callable[[Batch], Predictions]:
     """A function that answers one row at a time, without overhead; the next call fills the same arrays anew."""
-    answers = Answers(np.empty((1, k), np.int32), np.empty((1, k)), np.empty((1, 4), np.int64))
+    answers = Predictions(np.empty((1, k), np.int32), np.empty((1, k)), np.empty((1, 4), np.int64))
     groups, most = groups_of(config, state, ANSWER_GROUPS), width(config, state)
     alone = make_scratch(config, state, k), make_fan(config), make_lists(1, most), np.empty(most)
     held = hold((*groups, n_classes, options_of(config), *alone, *answers))
 
-    def answer(batch: Batch) -> Answers:
+    def answer(batch: Batch) -> Predictions:
         answer_kernels.predict_held(held, batch)
         return answers
 
@@ -205,15 +210,10 @@ GROUPS = {
     "seen": Seen,
 }
 
-SPEC = register(
-    ModelSpec(
-        "recall-tree",
-        Config,
-        GROUPS,
-        *(init, learn, predict, score, paths, n_nodes, width, memory, check, slim),
-        tree_table=tree_table,
-        most_rows=1 << 16,  # of many rows, more meet at a node
-        worth_a_thread=1 << 11,
-        answerer=answerer,
-    )
-)
+
+Options = Config
+
+
+def options_from_file(values: dict) -> dict:
+    """The fields of `Options` from the values in a file."""
+    return values

@@ -1,15 +1,14 @@
 """A Recall Tree's options and arrays."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from ..core.groups import Candidates, Counts, LabelTable, Scale, Seen, State, Tree
 from ..core.learners import Learner, slowed
 from ..core.linear import make_bank
 from ..core.losses import LOSSES
 from ..core.sets import LabelSet
-from ..core.state import make
+from ..core.state import Candidates, Counts, LabelTable, Scale, Seen, State, Tree, make
 from . import kernels as kernel
 from . import path_features as feature_kernels
 from .means import make_means, no_means
@@ -32,8 +31,7 @@ FIRST_NODES, FIRST_CLASSES, FIRST_ENTRIES = 128, 16, 1024
 ANSWER_GROUPS = ("tree", "router", "scorer", "path", "means", "counts", "candidates", "table")
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(NamedTuple):
     """All that a Recall Tree was asked to do."""
 
     bernstein: float | None

@@ -1,4 +1,4 @@
-"""Answers of a spectral tree [ST Alg. 1]: the best labels, all candidates, the paths."""
+"""Predictions of a spectral tree [ST Alg. 1]: the best labels, all candidates, the paths."""
 
 import numpy as np
 

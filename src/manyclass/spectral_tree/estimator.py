@@ -1,32 +1,30 @@
 """Spectral tree as a scikit-learn estimator."""
 
 import math
-from dataclasses import asdict
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.base import ManyClassifier
-from ..core.batches import NARROW
-from ..core.checks import check_options
 from ..core.learners import SGD, AdaGrad, NormalizedAdaGrad, resolve
 from ..core.multilabel import MultilabelClassifier
-from ..core.prediction import changed
+from ..core.options import check_options, flag, integer, one_of, real
+from ..core.validation import NARROW
 from . import model
 from .state import MOST_PATHS, Config
 
 # Options of the filter, which `SpectralFilter` has too.
-FILTER_LIMITS: dict[str, Any] = {
-    "n_candidates": (Integral, 1, 1_000_000),
-    "max_depth": (Integral, 0, 30),
-    "recall": (Real, 0.0, 1.0),
-    "spread": (Real, 0.0, 1000.0),
-    "cutoff": (Real, 1e-6, 0.5),
-    "validation_fraction": (Real, 0.0, 0.9),
-    "n_head": (Integral, 0, 1_000_000),
-    "n_trees": (Integral, 1, 1000),
-    "beam": (Integral, 1, MOST_PATHS),
+FILTER_CONSTRAINTS: dict[str, Any] = {
+    "n_candidates": integer(1, 1_000_000, "auto"),
+    "max_depth": integer(0, 30, "auto"),
+    "recall": real(0.0, 1.0),
+    "spread": real(0.0, 1000.0),
+    "cutoff": real(1e-6, 0.5),
+    "validation_fraction": real(0.0, 0.9),
+    "n_head": integer(0, 1_000_000),
+    "n_trees": integer(1, 1000),
+    "beam": integer(1, MOST_PATHS, "auto"),
 }
 FILTER_AUTO = ("n_candidates", "max_depth", "beam")
 
@@ -168,22 +166,20 @@ class SpectralTreeClassifier(MultilabelClassifier):
     array([[0]])
     """
 
-    _spec = model.SPEC
-    _limits = {
-        **FILTER_LIMITS,
-        "leaf": ("auto", "shared", "bias", "output", "hashed", "separate"),
-        "rank": (Integral, 1, 100_000),
-        "loss": ("auto", "softmax", "logistic"),
-        "start": (Real, 0, 1_000_000),
-        "randomized": bool,
-        "normalize": bool,
-        "threshold": (Real, 0.0, 1.0),
-        "top_k": (Integral, 1, 1_000_000),
-        "n_epochs": (Integral, 1, 1_000_000),
-        "table_bits": (Integral, 8, 40),
+    _model = model
+    _constraints = {
+        **FILTER_CONSTRAINTS,
+        "leaf": one_of("auto", "shared", "bias", "output", "hashed", "separate"),
+        "rank": integer(1, 100_000, None),
+        "loss": one_of("auto", "softmax", "logistic"),
+        "start": real(0, 1_000_000, "auto"),
+        "randomized": flag(),
+        "normalize": flag(),
+        "threshold": real(0.0, 1.0),
+        "top_k": integer(1, 1_000_000, None),
+        "n_epochs": integer(1, 1_000_000, "auto"),
+        "table_bits": integer(8, 40),
     }
-    _may_be_auto = (*FILTER_AUTO, "start", "n_epochs")
-    _may_be_none = ("rank", "top_k")
     _n_known = 2  # classes, once they are known
 
     def __init__(
@@ -238,11 +234,11 @@ class SpectralTreeClassifier(MultilabelClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _start(self, X, classes, n_classes, rng) -> tuple:
+    def _start(self, X, classes, n_classes, rng) -> None:
         self._n_known = len(classes)
-        return super()._start(X, classes, n_classes, rng)
+        super()._start(X, classes, n_classes, rng)
 
-    def _make_config(self, n_features: int, sparse: bool, seed: int) -> Config:
+    def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> Config:
         text = sparse and n_features > NARROW
         loss = self.loss if self.loss != "auto" else ("logistic" if self._multilabel else "softmax")
         task = self.leaf
@@ -278,15 +274,15 @@ class SpectralTreeClassifier(MultilabelClassifier):
         if self.leaf == "output" and self.rank is None:
             raise ValueError('leaf="output" shares only the low-rank map: give a rank, or use "separate".')
 
-    def _answering(self) -> Config:
-        check_options(self, {"beam": self._limits["beam"]})
-        return changed(self._config, beam=self._config.beam if self.beam == "auto" else int(self.beam))
+    def _prediction_options(self) -> Config:
+        check_options(self, ("beam",))
+        return self._options._replace(beam=self._options.beam if self.beam == "auto" else int(self.beam))
 
     @property
     def chosen_(self) -> dict[str, Any]:
         """What the options that were "auto" became, with all others."""
         check_is_fitted(self, "_state")
-        return {**asdict(self._answering()), "learner": self._config.learner}
+        return {**self._prediction_options()._asdict(), "learner": self._options.learner}
 
     def estimate_memory(self, n_features, n_classes, sparse=False, multilabel=False) -> int:
         """Bytes that a trained model will take at most, about, before any training.
@@ -309,23 +305,6 @@ class SpectralTreeClassifier(MultilabelClassifier):
         twin = type(self)(**self.get_params(deep=False))
         twin._multilabel, twin._n_known = bool(multilabel), max(2, int(n_classes))
         return ManyClassifier.estimate_memory(twin, n_features, n_classes, sparse)
-
-    def tree_table(self, max_depth: int | None = None) -> list[dict]:
-        """The trees as a list of nodes, parents before children.
-
-        Parameters
-        ----------
-        max_depth : int, optional
-            Deepest level to list; all by default.
-
-        Returns
-        -------
-        list of dict
-            For each node: `node`, `parent` (-1 for a root), `depth`, `mass` (of the labels that reach it, in rows of
-            mean weight) and `labels`, the heaviest first.
-        """
-        check_is_fitted(self, "_state")
-        return [{**row, "labels": self.classes_[row["labels"]]} for row in model.tree_table(self._state, max_depth)]
 
     def topics(self, n_labels: int = 10, depth: int | None = None, distinctive: bool = False) -> list[dict]:
         """What the nodes of a level are about: their heaviest labels, as in Table 2 of the paper.

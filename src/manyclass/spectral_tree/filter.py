@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from ..core.groups import Candidates, Counts, Forest, Routers, State, Tree
 from ..core.inputs import Batch, Csr, Dense, inverse_lengths
 from ..core.invariants import need, need_range
-from ..core.spec import Labels, rows_of
-from ..core.state import make
+from ..core.protocol import Labels, rows_of
+from ..core.state import Candidates, Counts, Forest, Routers, State, Tree, make
 from ..core.trees import DEEPEST
 from .answers import filter_batch
 from .node import split_node

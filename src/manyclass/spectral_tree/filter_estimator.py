@@ -1,6 +1,5 @@
 """The filter of the spectral tree on its own, as a scikit-learn transformer: any classifier can be put behind it."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,23 +8,27 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..core.batches import (
+from ..core.learners import SGD
+from ..core.multilabel import labels_of
+from ..core.options import check_options, flag
+from ..core.prediction import n_threads
+from ..core.protocol import as_labels
+from ..core.validation import (
     as_batch,
+    as_indicator,
     blocks,
+    check_labels,
     check_sparse,
     check_targets,
+    check_text,
     check_values,
     check_weights,
     indicator,
+    is_indicator,
     rows_between,
 )
-from ..core.checks import check_labels, check_options, check_text
-from ..core.learners import SGD
-from ..core.multilabel import as_indicator, is_indicator, labels_of
-from ..core.prediction import n_threads
-from ..core.spec import as_labels
 from . import model
-from .estimator import FILTER_AUTO, FILTER_LIMITS, filter_config
+from .estimator import FILTER_CONSTRAINTS, filter_config
 from .filter import gather, join, unit_rows
 from .state import Config, options_of
 
@@ -61,8 +64,7 @@ class SpectralFilter(TransformerMixin, BaseEstimator):
     True
     """
 
-    _may_be_none: tuple[str, ...] = ()
-    _may_be_auto = FILTER_AUTO
+    _constraints = {**FILTER_CONSTRAINTS, "normalize": flag()}
 
     def __init__(
         self,
@@ -108,7 +110,7 @@ class SpectralFilter(TransformerMixin, BaseEstimator):
         -------
         self
         """
-        check_options(self, {**FILTER_LIMITS, "normalize": bool})
+        check_options(self)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         X = self._rows(X, reset=True)
@@ -130,11 +132,11 @@ class SpectralFilter(TransformerMixin, BaseEstimator):
         if not len(labels.label):
             raise ValueError("y has no label in any row: there is nothing to learn.")
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        self._config = self._make_config(len(classes), X.shape[1], sp.issparse(X), seed)
+        self._options = self._make_config(len(classes), X.shape[1], sp.issparse(X), seed)
         batch = as_batch(X)
         sizes = (X.shape[1], len(classes))
         grown = model.grow_filters(
-            self._config, unit_rows(batch) if self.normalize else batch, labels, weights, sizes,
+            self._options, unit_rows(batch) if self.normalize else batch, labels, weights, sizes,
             n_threads(self.n_jobs), lambda share: None,
         )  # fmt: skip
         self._state: dict[str, Any] = join(grown)
@@ -162,13 +164,13 @@ class SpectralFilter(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "_state")
         X = self._rows(X, reset=False)
-        check_options(self, {"beam": FILTER_LIMITS["beam"]})
-        config = self._config if self.beam == "auto" else replace(self._config, beam=int(self.beam))
+        check_options(self, ("beam",))
+        config = self._options if self.beam == "auto" else self._options._replace(beam=int(self.beam))
         options = options_of(config, X.shape[1])
         sizes, labels = [], []
         for first, last in blocks(X.shape[0]):
             batch = as_batch(rows_between(X, first, last))
-            _, found, n = gather(self._state, unit_rows(batch) if self._config.unit_rows else batch, options)
+            _, found, n = gather(self._state, unit_rows(batch) if self._options.unit_rows else batch, options)
             sizes.append(n)
             labels.append(found[np.arange(found.shape[1]) < n[:, None]])
         return indicator(np.concatenate(sizes), np.concatenate(labels), len(self.classes_))

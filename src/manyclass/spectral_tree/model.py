@@ -6,22 +6,25 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.groups import Linear, Scale, Seen, State
 from ..core.inputs import Batch, Csr, Dense, inverse_lengths
 from ..core.linear import add_weights, bank_bytes
 from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
-from ..core.spec import Answers, Labels, ModelSpec, Scored, as_labels, register, rows_of
-from ..core.state import make
+from ..core.protocol import Labels, Predictions, Scored, as_labels, rows_of
+from ..core.state import Linear, Scale, Seen, State, make
 from . import answers as answer_kernels
 from . import blocks as block_kernels
 from . import kernels as kernel
 from .filter import Filter, Growth, best_depth, cut_filter, gather, grow_filter, join, unit_rows
 from .paths import OWN_NOTHING, OWN_WEIGHTS, choose_leaves
-from .state import GROUPS, TASKS, Config, check, init, make_classifier, options_of, slim
+from .state import TASKS, Config, make_classifier, options_of
 
 _BLOCK_WEIGHTS = 1 << 26  # of a leaf that are laid side by side at once: 256 MB
 
 # -- learning ------------------------------------------------------------------------------------------------------
+
+from .state import GROUPS, check, init, slim  # noqa: F401  (part of the model's functions)
+
+NAME = "spectral-tree"
 
 
 def fit(
@@ -165,11 +168,11 @@ def _groups(config: Config, state: State) -> list:
     return [*(state[name] for name in names), state["projection"] if config.rank else None]
 
 
-def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Answers:
+def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Predictions:
     """The k best labels of all rows."""
     n = rows_of(batch)
     batch = unit_rows(batch) if config.unit_rows else batch
-    answers = Answers(np.empty((n, k), np.int32), np.empty((n, k)), np.empty((n, 4), np.int64))
+    answers = Predictions(np.empty((n, k), np.int32), np.empty((n, k)), np.empty((n, 4), np.int64))
     options = options_of(config, len(state["scale"].inverse))
     answer_kernels.predict_batch(*_groups(config, state), batch, n_classes, options, _hidden(config), *answers)
     return answers
@@ -279,13 +282,9 @@ def memory(config: Config, n_features: int, n_classes: int) -> int:
     return total + (8 * n_features * config.rank if config.rank else 0) + 4 * n_features
 
 
-SPEC = register(
-    ModelSpec(
-        "spectral-tree",
-        Config,
-        GROUPS,
-        *(init, None, predict, score, paths, n_nodes, width, memory, check, slim),
-        tree_table=tree_table,
-        fit=fit,
-    )
-)
+Options = Config
+
+
+def options_from_file(values: dict) -> dict:
+    """The fields of `Options` from the values in a file."""
+    return values

@@ -1,16 +1,15 @@
 """Spectral tree: what it is made of and what a file of one must hold. Shared by learning and answers."""
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from ..core.groups import Candidates, Counts, Forest, Linear, Projection, Routers, Scale, Seen, State, Tree
 from ..core.invariants import check_bank, check_candidates, check_scale, check_seen, need, need_no_pruning, need_range
 from ..core.learners import Learner, slowed
 from ..core.linear import make_bank, slim_bank
 from ..core.losses import LOSSES
-from ..core.state import make
+from ..core.state import Candidates, Counts, Forest, Linear, Projection, Routers, Scale, Seen, State, Tree, make
 from .filter import Filter, check_forest, join
 from .paths import OWN_BIAS, OWN_NOTHING, OWN_WEIGHTS, Options
 
@@ -25,8 +24,7 @@ TASKS = {
 MOST_PATHS = 1024  # that may be asked for
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(NamedTuple):
     """All that a spectral tree was asked to do."""
 
     max_depth: int

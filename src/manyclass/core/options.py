@@ -1,0 +1,73 @@
+"""Allowed values of options. Each estimator declares them once in `_constraints`."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """The values that an option may have: a number in a range, a bool, or one of some words and None."""
+
+    kind: Any = None  # Integral, Real, bool, or None for words only
+    low: float = 0.0
+    high: float = float("inf")
+    words: tuple[Any, ...] = ()
+
+    def allows(self, value: Any) -> bool:
+        if value is None or isinstance(value, str):
+            return any(word is value or (isinstance(word, str) and word == value) for word in self.words)
+        if self.kind is bool or isinstance(value, (bool, np.bool_)):
+            return self.kind is bool and isinstance(value, (bool, np.bool_))
+        return self.kind is not None and isinstance(value, self.kind) and self.low <= float(value) <= self.high
+
+    def __str__(self) -> str:
+        parts = [f"{word!r}" for word in self.words]
+        if self.kind is bool:
+            parts = ["True", "False", *parts]
+        elif self.kind is not None:
+            number = "an integer" if self.kind is Integral else "a number"
+            limit = f"of at least {self.low:g}" if self.high == float("inf") else f"from {self.low:g} to {self.high:g}"
+            parts = [f"{number} {limit}", *parts]
+        return " or ".join(parts) if len(parts) < 3 else ", ".join(parts[:-1]) + " or " + parts[-1]
+
+
+def integer(low: int, high: float = float("inf"), *words: Any) -> Constraint:
+    """An integer in a range, or one of the words."""
+    return Constraint(Integral, low, high, words)
+
+
+def real(low: float, high: float = float("inf"), *words: Any) -> Constraint:
+    """A number in a range, or one of the words."""
+    return Constraint(Real, low, high, words)
+
+
+def flag(*words: Any) -> Constraint:
+    """True or False, or one of the words."""
+    return Constraint(bool, words=words)
+
+
+def one_of(*words: Any) -> Constraint:
+    """One of the words."""
+    return Constraint(words=words)
+
+
+# Options of estimators that learn in epochs.
+EPOCH_CONSTRAINTS = {
+    "n_epochs": integer(1),
+    "shuffle": flag(),
+    "early_stopping": flag(),
+    "table_bits": integer(8, 40),
+}
+
+
+def check_options(estimator: Any, names: Iterable[str] | None = None) -> None:
+    """ValueError for the first option of an estimator that is not allowed; `names` limits the check to some."""
+    for name, constraint in estimator._constraints.items():
+        if names is None or name in names:
+            value = getattr(estimator, name)
+            if not constraint.allows(value):
+                raise ValueError(f"{name} must be {constraint}, got {value!r}.")

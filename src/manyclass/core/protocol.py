@@ -1,0 +1,121 @@
+"""What an algorithm's `model.py` offers to the code that all algorithms share.
+
+An algorithm is a module of plain functions over a state; the shared code finds them by name. `state` is a dictionary
+of groups (named tuples of arrays, see `state.py`); `options` is the algorithm's resolved options, one named tuple of
+plain values that the kernels take too.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from .inputs import Batch
+from .state import State
+
+
+class Predictions(NamedTuple):
+    """The best labels of some rows, and the work of finding them."""
+
+    labels: np.ndarray  # (row, k) i4
+    scores: np.ndarray  # (row, k) f8; -inf where a label was not scored
+    work: np.ndarray  # (row, 4) i8: depth, nodes visited, routers scored, candidates scored
+
+    @classmethod
+    def empty(cls, n_rows: int, k: int) -> "Predictions":
+        """Arrays for a kernel to fill."""
+        return cls(np.empty((n_rows, k), np.int32), np.empty((n_rows, k)), np.empty((n_rows, 4), np.int64))
+
+
+class Scored(NamedTuple):
+    """All labels that were scored for some rows, row after row."""
+
+    sizes: np.ndarray  # (row,) number of labels
+    labels: np.ndarray  # (sum of sizes,) i4
+    probabilities: np.ndarray  # (sum of sizes,) f8; they sum to one over a row unless rows have several labels
+
+
+class Labels(NamedTuple):
+    """Labels of rows that may have several, row after row."""
+
+    pointer: np.ndarray  # (row + 1,) i8: where the labels of a row begin
+    label: np.ndarray  # (label,) i4
+
+    def rows(self, order: np.ndarray) -> "Labels":
+        """The labels of some rows, in the given order."""
+        sizes = self.pointer[order + 1] - self.pointer[order]
+        pointer = np.concatenate([[0], np.cumsum(sizes)])
+        at = np.arange(pointer[-1]) + np.repeat(self.pointer[order] - pointer[:-1], sizes)
+        return Labels(pointer, self.label[at])
+
+
+def as_labels(labels: Any) -> Labels:
+    """One label per row as lists of labels."""
+    if isinstance(labels, Labels):
+        return labels
+    return Labels(np.arange(len(labels) + 1, dtype=np.int64), np.ascontiguousarray(labels, np.int32))
+
+
+def rows_of(batch: Batch) -> int:
+    """Number of rows of a batch."""
+    return len(batch.values) if len(batch) == 1 else len(batch[0]) - 1
+
+
+class Model(Protocol):
+    """The functions of an algorithm's `model.py`.
+
+    Optional functions, looked up with `getattr`:
+
+    - `learn(options, state, batch, labels, weights, epoch, n_jobs)`: learn rows one by one; without it the estimator
+      has no `partial_fit`;
+    - `fit(options, state, X, batch, labels, weights, n_jobs, report)`: learn all rows at once instead of in epochs;
+    - `tree_table(state, max_depth)`: the nodes as dictionaries, parents first;
+    - `trim(state, n_classes)`: the state without spare capacity, for files;
+    - `predict_one(options, state, k, n_classes)`: a faster function for single rows;
+    - `MOST_ROWS`: rows that one call of `predict` for the best label should get;
+    - `ROWS_PER_THREAD`: fewer rows are not worth another thread.
+    """
+
+    NAME: str
+    Options: type
+    GROUPS: dict[str, Any]  # group name -> type, or several types of which one fits; None among them: may be absent
+
+    @property
+    def init(self) -> Callable[[Any, int, int], State]:
+        """(options, n_features, classes known beforehand or 0): an untrained state."""
+
+    @property
+    def predict(self) -> Callable[..., Predictions]:
+        """(options, state, batch, k, n_classes): the k best labels."""
+
+    @property
+    def score(self) -> Callable[..., Scored]:
+        """(options, state, batch): all candidates with their probabilities."""
+
+    @property
+    def paths(self) -> Callable[..., list[np.ndarray]]:
+        """(options, state, batch): the nodes that each row passes."""
+
+    @property
+    def n_nodes(self) -> Callable[[State], int]:
+        """(state): number of nodes."""
+
+    @property
+    def width(self) -> Callable[[Any, State], int]:
+        """(options, state): the most labels scored per row."""
+
+    @property
+    def memory(self) -> Callable[[Any, int, int], int]:
+        """(options, n_features, n_classes): approximate bytes of a trained model."""
+
+    @property
+    def check(self) -> Callable[..., None]:
+        """(options, state, n_features, n_classes, slim): ModelFormatError unless kernels may run on the state."""
+
+    @property
+    def slim(self) -> Callable[..., tuple[Any, State]]:
+        """(options, state, n_classes, prune): what predictions need."""
+
+    @property
+    def options_from_file(self) -> Callable[[dict[str, Any]], dict[str, Any]]:
+        """(values): the fields of `Options` from the values in a file, which may be of an older version."""

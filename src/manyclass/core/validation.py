@@ -1,0 +1,246 @@
+"""Validation of inputs, labels and weights, with errors that say what is allowed; input batches for kernels."""
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.multiclass import check_classification_targets
+
+from .inputs import Batch, Csr, Dense, is_sound
+
+NARROW = 256  # sparse rows of at most this many features are made dense: reading whole rows is then faster
+BLOCK = 1 << 12  # rows per call of a prediction kernel
+HEAVIEST = 1e9  # limit of sample weights: a heavier row would destroy any linear model
+SMALLEST = 1e-30
+
+_TO_MATRIX = "sklearn.preprocessing.MultiLabelBinarizer(sparse_output=True).fit_transform"
+_NOT_ONE_LABEL = (list, tuple, set, frozenset, dict, np.ndarray)
+
+# -- inputs --------------------------------------------------------------------------------------------------------
+
+
+def check_text(X: Any) -> None:
+    """Refuse raw text, and name what turns it into numbers."""
+    cell = X
+    for _ in range(3):  # X itself, a row, a value
+        if isinstance(cell, str):
+            break
+        rows = isinstance(cell, (list, tuple, np.ndarray)) or (hasattr(cell, "iloc") and not hasattr(cell, "columns"))
+        kind = getattr(getattr(cell, "dtype", None), "kind", "O")
+        if not rows or kind in "biufc" or getattr(cell, "ndim", 1) == 0 or len(cell) == 0:
+            return
+        cell = next(iter(cell))
+    if not isinstance(cell, str) or _is_number(cell):
+        return
+    start = cell if len(cell) <= 30 else cell[:27] + "..."
+    raise ValueError(
+        f"X contains text (the first is {str(start)!r}), not numbers: convert each text to a row of numbers first, for "
+        "example with TfidfVectorizer or HashingVectorizer of sklearn.feature_extraction.text."
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def check_sparse(X):
+    """Refuse a sparse matrix whose arrays contradict its shape; sum duplicate entries."""
+    if not sp.issparse(X):
+        return X
+    if X.shape[1] > np.iinfo(np.int32).max:
+        raise ValueError(f"X has {X.shape[1]} features; at most 2**31 - 1 are possible: hash them into fewer.")
+    try:
+        X.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(f"X is an invalid sparse matrix: {error}.") from error
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def rows_are_sound(X) -> bool:
+    """Whether a CSR matrix is valid, canonical and finite, so that `check_sparse` would not change it."""
+    arrays = np.asarray(X.indptr), np.asarray(X.indices), np.asarray(X.data)
+    return (
+        all(array.ndim == 1 for array in arrays)
+        and arrays[0].dtype == arrays[1].dtype
+        and arrays[1].dtype in (np.int32, np.int64)
+        and len(arrays[0]) == X.shape[0] + 1
+        and is_sound(*arrays, X.shape[1])
+    )
+
+
+def check_values(X):
+    """Refuse inputs that are too small for float32 arithmetic."""
+    values = X.data if sp.issparse(X) else X
+    largest = max(-float(values.min(initial=0.0)), float(values.max(initial=0.0)))
+    if 0.0 < largest < SMALLEST:
+        raise ValueError(f"The largest value of X is {largest:.3g}, too small for float32 arithmetic: scale X up.")
+    return X
+
+
+def check_weights(sample_weight, n: int) -> np.ndarray:
+    """One weight of at least 0 for each of n rows."""
+    if sample_weight is None:
+        return np.ones(n)
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.ndim == 0:
+        weights = np.full(n, weights)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight has shape {weights.shape}, expected ({n},): one weight for each row of X.")
+    if not np.isfinite(weights).all():
+        raise ValueError("sample_weight contains NaN or infinity.")
+    if (weights < 0).any():
+        raise ValueError("Negative values in data passed to `sample_weight`.")
+    if (weights > HEAVIEST).any():
+        raise ValueError(f"sample_weight has values up to {weights.max():g}, the limit is {HEAVIEST:g}: scale it down.")
+    return weights
+
+
+# -- labels --------------------------------------------------------------------------------------------------------
+
+
+def check_targets(y: np.ndarray) -> None:
+    """Refuse continuous targets. Many unique labels are normal in this package, so no warning about them."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%", UserWarning)
+        check_classification_targets(y)
+
+
+def check_labels(y: Any, name: str = "y") -> None:
+    """Refuse labels that are not one text or number per row."""
+    if sp.issparse(y):
+        raise _is_a_matrix(name, y.shape)
+    try:
+        labels = np.asarray(y)
+    except ValueError:  # lists of different length
+        labels = np.fromiter(y, object, len(y))
+    if labels.ndim == 2 and labels.shape[1] != 1:
+        raise _is_a_matrix(name, labels.shape)
+    if labels.ndim == 2:
+        labels = labels[:, 0]
+    elif labels.ndim == 1 and labels.dtype.kind == "U" and isinstance(y, (list, tuple)):
+        labels = np.fromiter(y, object, len(y))  # numpy converts numbers among text to text
+    if labels.ndim == 1 and labels.dtype.kind in "OS":
+        _check_objects(labels.tolist(), name)
+
+
+def _is_a_matrix(name: str, shape: tuple) -> ValueError:
+    return ValueError(
+        f"{name} is a matrix of shape {shape}, expected one label per row. LabelTreeClassifier and "
+        "SpectralTreeClassifier accept several labels per row as a matrix of zeros and ones."
+    )
+
+
+def _check_objects(labels: list, name: str) -> None:
+    for i, label in enumerate(labels):
+        missing = label is None or type(label).__name__ in ("NAType", "NaTType")
+        if missing or (isinstance(label, float) and label != label):
+            raise ValueError(f"Input {name} contains NaN or None: row {i} has no label.")
+        if isinstance(label, _NOT_ONE_LABEL):
+            raise ValueError(
+                f"{name} contains a {type(label).__name__} in row {i}, expected a text or a number. For several labels "
+                f"per row use LabelTreeClassifier or SpectralTreeClassifier with {_TO_MATRIX}({name})."
+            )
+    texts = [isinstance(label, str) for label in labels]
+    if any(texts) and not all(texts):
+        row = texts.index(not texts[0])
+        raise ValueError(
+            f"{name} mixes text with other labels ({labels[0]!r} in row 0, {labels[row]!r} in row {row}): convert all "
+            "labels to one type, for example to str."
+        )
+    if labels and not texts[0]:
+        raise ValueError(
+            f"Unknown label type: {name} contains objects of type {type(labels[0]).__name__}; convert them to text or "
+            f"integers, for example with numpy.asarray({name}).astype(str) or .astype(int)."
+        )
+
+
+def is_indicator(y: Any) -> bool:
+    """Whether y is a matrix (row, label) and not one label per row."""
+    if sp.issparse(y):
+        return True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ragged lists: check_labels will report them
+        try:
+            shape = np.asarray(y).shape
+        except ValueError:
+            return False
+    return len(shape) == 2 and shape[1] > 1
+
+
+def as_indicator(y: Any, n_rows: int) -> sp.csr_array:
+    """y as a sparse matrix with sorted columns and without stored zeros, or a ValueError."""
+    if sp.issparse(y):
+        matrix = check_sparse(sp.csr_array(y))
+    else:
+        dense = np.asarray(y)
+        if dense.dtype.kind not in "biuf":
+            raise ValueError(
+                f"y is a matrix of type {dense.dtype}, expected zeros and ones: {_TO_MATRIX}(y) makes such a matrix "
+                "from lists of labels."
+            )
+        matrix = sp.csr_array(dense)
+    if matrix.shape[0] != n_rows:
+        raise ValueError(f"X has {n_rows} rows but y has {matrix.shape[0]}.")
+    wrong = np.flatnonzero((matrix.data != 0) & (matrix.data != 1))
+    if len(wrong):
+        row = int(np.searchsorted(matrix.indptr, wrong[0], side="right")) - 1
+        raise ValueError(
+            f"y has the value {matrix.data[wrong[0]]} in row {row}, column {matrix.indices[wrong[0]]}: "
+            "a matrix y must contain zeros and ones only."
+        )
+    if (matrix.data == 0).any():
+        matrix = matrix.copy()
+        matrix.eliminate_zeros()
+    matrix.sort_indices()
+    return matrix
+
+
+# -- batches -------------------------------------------------------------------------------------------------------
+
+
+def as_batch(X) -> Batch:
+    """Rows for a kernel; narrow sparse rows become dense."""
+    if sp.issparse(X) and X.shape[1] <= NARROW:
+        X = X.toarray()
+    if not sp.issparse(X):
+        return Dense(np.ascontiguousarray(X, np.float32))
+    # np.asarray drops memmap; copies are made only where a type differs
+    return Csr(
+        np.asarray(X.indptr).astype(np.int64, copy=False),
+        np.asarray(X.indices).astype(np.int32, copy=False),
+        np.asarray(X.data).astype(np.float32, copy=False),
+    )
+
+
+def blocks(n: int, size: int = BLOCK) -> Iterator[tuple[int, int]]:
+    """Row ranges of at most `size` rows."""
+    for first in range(0, n, size):
+        yield first, min(n, first + size)
+
+
+def rows_between(X, first: int, last: int):
+    """Rows first..last-1 without copying the values of a sparse X."""
+    if last - first == X.shape[0]:
+        return X
+    if not sp.issparse(X):
+        return X[first:last]
+    start, stop = X.indptr[first], X.indptr[last]
+    arrays = X.data[start:stop], X.indices[start:stop], X.indptr[first : last + 1] - start
+    return sp.csr_array(arrays, shape=(last - first, X.shape[1]))
+
+
+def indicator(sizes: np.ndarray, columns: np.ndarray, n_columns: int) -> sp.csr_array:
+    """A boolean matrix from the columns that are set, row after row."""
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    out = sp.csr_array((np.ones(len(columns), bool), columns, indptr), shape=(len(sizes), n_columns))
+    out.sort_indices()
+    return out
