@@ -201,7 +201,7 @@ def test_options_of_every_kind_survive(tmp_path):
         if name != "random_state":
             assert getattr(loaded, name) == value
     assert loaded.random_state.normal() == state.normal()
-    assert loaded.history_ == clf.history_ and loaded._config == clf._options
+    assert loaded.history_ == clf.history_ and loaded._options == clf._options
     with pytest.raises(ValueError, match="cannot be saved"):
         RecallTreeClassifier(n_epochs=1, verbose=object()).fit(X, y).save(tmp_path / "m")
 

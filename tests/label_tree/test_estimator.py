@@ -42,7 +42,7 @@ def test_it_learns_text(text, method, options):
     model = getattr(LabelTreeClassifier(random_state=0, **options), method)(X[:1000], y[:1000])
     assert model.score(X[1000:], y[1000:]) > (0.7 if options.get("start") == 0 else 0.85)
     labels = set(y[:1000].tolist())
-    check_tree(model._config, model._state, [i for i, label in enumerate(model.classes_.tolist()) if label in labels])
+    check_tree(model._options, model._state, [i for i, label in enumerate(model.classes_.tolist()) if label in labels])
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
@@ -226,7 +226,7 @@ def test_candidates_paths_and_diagnosis_agree(tree, text):
     assert report["accuracy"] < report["recall"] < 1.0
     assert report["candidates_scored"] == pytest.approx(candidates.sum(axis=1).mean())
     assert report["work"] == pytest.approx(report["routers_scored"] + report["candidates_scored"])
-    nodes = read_tree(tree._config, tree._state).nodes
+    nodes = read_tree(tree._options, tree._state).nodes
     for row, labels in zip(path, candidates, strict=True):
         leaves = [nodes[n] for n in np.flatnonzero(row) if nodes[n].is_leaf]
         assert len(leaves) == 3
