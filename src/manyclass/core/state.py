@@ -291,7 +291,7 @@ def flatten(state: State) -> dict[str, np.ndarray]:
 
 
 def unflatten(arrays: dict[str, np.ndarray], types: dict[str, Any]) -> State:
-    """The groups from the arrays of a file; ModelFormatError unless all are there with the declared types and dimensions.
+    """The groups from the arrays of a file, or a ModelFormatError unless all have the declared types and dimensions.
 
     The groups of a second tree have a number after the name: `tree_1`.
     """
