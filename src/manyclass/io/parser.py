@@ -1,7 +1,7 @@
 """Kernels that parse lines of sparse text into arrays: svmlight, xmc and Vowpal Wabbit's text.
 
 The input is not trusted: every position is compared with the end of its line before it is read, and every array has
-room for as many tokens as its block has separators (`sparse_text.py` counts them).
+space for as many tokens as its block has separators (`sparse_text.py` counts them).
 
 Numbers are rounded as `np.float32(float(token))`. Most need one exact double operation (Clinger 1990). For the others a
 double with a known error is enough, because rounding to float32 is monotone: if both ends of the error interval round
@@ -22,8 +22,8 @@ GOOD, BLANK, NO_LABEL, BAD_LABEL, ONE_LABEL_ONLY, LABEL_TOO_LARGE, LABEL_NOT_UTF
 INDEX_ZERO, INDEX_TOO_LARGE, INDEX_BEYOND, BAD_VALUE, TOO_LARGE = range(9, 14)
 NO_NAMESPACE, NO_NAME, BAD_WEIGHT, PRODUCT_TOO_LARGE, SUM_TOO_LARGE = range(14, 19)
 
-# Positions in `Parsed.size`: the filled length of each array, rows with an index 0, and the next refused token.
-ROWS, FEATURES, LABELS, BAD, SLOW, ZERO_ROWS, CURSOR = range(7)
+# Positions in `Parsed.size`: the filled length of each array, and rows with an index 0.
+ROWS, FEATURES, LABELS, BAD, SLOW, ZERO_ROWS = range(6)
 
 LARGEST_INDEX = 2**62
 _LONGEST_NUMBER = 18  # digits of a Vowpal Wabbit feature name that counts as an index
@@ -49,7 +49,8 @@ class Rules(NamedTuple):
 class Parsed(NamedTuple):
     """The contents of a block of lines."""
 
-    size: np.ndarray  # (7,) i8, see above
+    size: np.ndarray  # (6,) i8, see above
+    lines: np.ndarray  # (line,) i8: the line of each row
     indptr: np.ndarray  # (line + 1,) i8
     indices: np.ndarray  # (feature,) i4
     values: np.ndarray  # (feature,) f4
@@ -57,7 +58,7 @@ class Parsed(NamedTuple):
     pointer: np.ndarray  # (line + 1,) i8: labels of a row
     labels: np.ndarray  # (label,) i8
     spans: np.ndarray  # (label, 2) i4: its position in the block
-    bad: np.ndarray  # (line, 4) i8: line, position in the block, reason, rows before it
+    bad: np.ndarray  # (line, 3) i8: line, position in the block, reason
     slow: np.ndarray  # (slow, 3) i8: feature, start and stop of its value in the block, for Python's float
 
 
@@ -197,14 +198,6 @@ def _murmur(data, start, stop, seed):
 
 
 @exact_device
-def _is_refused(position, refused, size):
-    """Whether the token at this position was refused after the block was parsed before. Mutates: size."""
-    while size[CURSOR] < refused.size and refused[size[CURSOR]] < position:
-        size[CURSOR] += 1
-    return size[CURSOR] < refused.size and refused[size[CURSOR]] == position
-
-
-@exact_device
 def _add_feature(index, value, place, parsed):
     """Mutates: parsed."""
     feature = parsed.size[FEATURES]
@@ -219,6 +212,7 @@ def _end_line(line, reason, where, before, parsed):
     """Keep the row, or return to the sizes before it and list the line as bad. Mutates: parsed."""
     size = parsed.size
     if reason == GOOD:
+        parsed.lines[size[ROWS]] = line
         size[ROWS] += 1
         parsed.indptr[size[ROWS]] = size[FEATURES]
         parsed.pointer[size[ROWS]] = size[LABELS]
@@ -229,7 +223,6 @@ def _end_line(line, reason, where, before, parsed):
         parsed.bad[bad, 0] = line
         parsed.bad[bad, 1] = where
         parsed.bad[bad, 2] = reason
-        parsed.bad[bad, 3] = size[ROWS]
         size[BAD] += 1
 
 
@@ -256,7 +249,7 @@ def _read_integer(data, begin, stop):
 
 
 @exact_device
-def _read_labels(data, position, stop, rules, parsed, refused):
+def _read_labels(data, position, stop, rules, parsed):
     """Read `label[,label...]` up to stop: (GOOD or the reason, where). Mutates: parsed."""
     size = parsed.size
     n_before = size[LABELS]
@@ -275,8 +268,6 @@ def _read_labels(data, position, stop, rules, parsed, refused):
                 return reason, begin
             if rules.n_labels >= 0 and not 0 <= number < rules.n_labels:
                 return LABEL_TOO_LARGE, begin
-        elif refused.size > 0 and _is_refused(begin, refused, size):
-            return LABEL_NOT_UTF8, begin
         parsed.labels[size[LABELS]] = number
         parsed.spans[size[LABELS], 0] = begin
         parsed.spans[size[LABELS], 1] = position
@@ -305,7 +296,7 @@ def _qid_end(data, position, stop):
 
 
 @exact_device
-def _read_features(data, position, stop, rules, parsed, refused):
+def _read_features(data, position, stop, rules, parsed):
     """Read `index:value ...` up to stop: (GOOD or the reason, where). Mutates: parsed."""
     size = parsed.size
     has_zero, first_token = 0, True
@@ -349,7 +340,7 @@ def _read_features(data, position, stop, rules, parsed, refused):
         position, value, status = _read_float(data, value_begin, stop)
         if position < 0 or (position < stop and not _is_space(data[position])):
             return BAD_VALUE, value_begin
-        if status == _TOO_BIG or (refused.size > 0 and _is_refused(value_begin, refused, size)):
+        if status == _TOO_BIG:
             return TOO_LARGE, value_begin
         if status == _UNDECIDED:
             slow = size[SLOW]
@@ -361,7 +352,7 @@ def _read_features(data, position, stop, rules, parsed, refused):
 
 
 @exact_device
-def _read_line(data, start, stop, rules, parsed, refused):
+def _read_line(data, start, stop, rules, parsed):
     """Read one line: (GOOD, BLANK or the reason, where). Mutates: parsed."""
     if stop > start and data[stop - 1] == _RETURN:
         stop -= 1
@@ -384,25 +375,21 @@ def _read_line(data, start, stop, rules, parsed, refused):
     if colon or end == position:  # no labels: the line begins with a feature, or contains only spaces
         if rules.labelled == 1 and not (rules.several == 1 and position > start):
             return NO_LABEL, position
-        return _read_features(data, position, stop, rules, parsed, refused)
+        return _read_features(data, position, stop, rules, parsed)
     if rules.labelled == 1:
-        reason, where = _read_labels(data, position, end, rules, parsed, refused)
+        reason, where = _read_labels(data, position, end, rules, parsed)
         if reason != GOOD:
             return reason, where
-    return _read_features(data, end, stop, rules, parsed, refused)
+    return _read_features(data, end, stop, rules, parsed)
 
 
 @exact_kernel
-def parse_lines(data, spans, rules, parsed, refused):
-    """Parse the lines at `spans`. Mutates: parsed. Cost: O(bytes).
-
-    Tokens at the positions `refused` (sorted) are errors: they were found to be wrong after an earlier parse, by
-    Python's float, by their sum, or as text.
-    """
+def parse_lines(data, spans, rules, parsed):
+    """Parse the lines at `spans`. Mutates: parsed. Cost: O(bytes)."""
     size = parsed.size
     for line in range(spans.shape[0]):
         before = size[FEATURES], size[LABELS], size[SLOW]
-        reason, where = _read_line(data, spans[line, 0], spans[line, 1], rules, parsed, refused)
+        reason, where = _read_line(data, spans[line, 0], spans[line, 1], rules, parsed)
         _end_line(line, reason, where, before, parsed)
         if size[BAD] > 0 and rules.skip == 0:
             return
@@ -452,7 +439,7 @@ def _named_feature(data, begin, stop, is_number, seed, width):
 
 
 @exact_device
-def _read_names(data, position, stop, width, parsed, refused):
+def _read_names(data, position, stop, width, parsed):
     """Read from the first bar to stop: (GOOD or the reason, where). Mutates: parsed."""
     while position < stop:
         position += 1  # the bar
@@ -484,14 +471,12 @@ def _read_names(data, position, stop, width, parsed, refused):
             product = np.float64(value) * np.float64(scale)
             if abs(product) >= FLOAT32_END:
                 return PRODUCT_TOO_LARGE, begin
-            if refused.size > 0 and _is_refused(begin, refused, parsed.size):
-                return SUM_TOO_LARGE, begin
             _add_feature(index, product, begin, parsed)
     return GOOD, position
 
 
 @exact_kernel
-def parse_names(data, spans, rules, parsed, refused):
+def parse_names(data, spans, rules, parsed):
     """Parse the features at `spans`, from the first bar of a line to its end. Mutates: parsed. Cost: O(bytes).
 
     A value is the nearest float32, or in rare cases its neighbour, times the weight of the namespace.
@@ -499,7 +484,7 @@ def parse_names(data, spans, rules, parsed, refused):
     size = parsed.size
     for line in range(spans.shape[0]):
         before = size[FEATURES], size[LABELS], size[SLOW]
-        reason, where = _read_names(data, spans[line, 0], spans[line, 1], rules.width, parsed, refused)
+        reason, where = _read_names(data, spans[line, 0], spans[line, 1], rules.width, parsed)
         _end_line(line, reason, where, before, parsed)
         if size[BAD] > 0 and rules.skip == 0:
             return

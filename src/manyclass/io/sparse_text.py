@@ -25,7 +25,8 @@ _WORD = re.compile(r"[^ \t]+")
 def _empty_parsed(n_lines: int, n_features: int, n_labels: int) -> Parsed:
     """Arrays for the most that a block can contain."""
     return Parsed(
-        size=np.zeros(7, dtype=np.int64),
+        size=np.zeros(6, dtype=np.int64),
+        lines=np.empty(n_lines, dtype=np.int64),
         indptr=np.zeros(n_lines + 1, dtype=np.int64),
         indices=np.empty(n_features, dtype=np.int32),
         values=np.empty(n_features, dtype=np.float32),
@@ -33,80 +34,83 @@ def _empty_parsed(n_lines: int, n_features: int, n_labels: int) -> Parsed:
         pointer=np.zeros(n_lines + 1, dtype=np.int64),
         labels=np.empty(n_labels, dtype=np.int64),
         spans=np.empty((n_labels, 2), dtype=np.int32),
-        bad=np.empty((n_lines, 4), dtype=np.int64),
+        bad=np.empty((n_lines, 3), dtype=np.int64),
         slow=np.empty((n_features, 3), dtype=np.int64),
     )
 
 
-def _parse(block: bytes, spans: np.ndarray, rules: Rules) -> tuple[Piece, Parsed]:
-    """The rows at `spans`, and the kernel's result with the bad lines.
+class _Rows(NamedTuple):
+    """Rows of a block."""
 
-    A few tokens are found to be wrong only after the kernel: a number or a sum that is just too large for float32, a
-    label that is not UTF-8. The block is then parsed again with these refused, at most three times.
-    """
+    X: scipy.sparse.csr_array
+    labels: np.ndarray
+    pointer: np.ndarray
+    lines: np.ndarray  # the line of each row
+    bad: dict[int, Any]  # bad lines: a Fault, or the position in the block and the kernel's reason
+
+
+def _parse(block: bytes, spans: np.ndarray, rules: Rules) -> tuple[_Rows, Parsed]:
+    """The rows at `spans` (start and stop of each line in the block), and the kernel's result."""
     data = np.frombuffer(block, dtype=np.uint8)
     kernel, separators = (parser.parse_names, b" \t|") if rules.format == parser.VW else (parser.parse_lines, b":")
     n_features = sum(int(np.count_nonzero(data == byte)) for byte in separators)  # each feature has one
-    n_labels = len(spans) + int(np.count_nonzero(data == ord(",")))
-    refused = np.zeros(0, dtype=np.int64)
-    while True:
-        parsed = _empty_parsed(len(spans), n_features, n_labels)
-        kernel(data, spans, rules, parsed, refused)
-        wrong = _round_slow(block, parsed)
-        labels = parsed.labels[: parsed.size[parser.LABELS]]
-        if rules.text_labels:
-            labels, not_utf8 = _text_labels(block, parsed)
-            wrong += not_utf8
-        X, too_large = _matrix(parsed, rules.width)
-        wrong += too_large
-        if not wrong:
-            break
-        refused = np.union1d(refused, np.array(wrong, dtype=np.int64))
-    bad = parsed.bad[: parsed.size[parser.BAD], 3].copy()
-    return Piece(X, labels, parsed.pointer[: X.shape[0] + 1], np.ones(X.shape[0]), bad), parsed
+    parsed = _empty_parsed(len(spans), n_features, len(spans) + int(np.count_nonzero(data == ord(","))))
+    kernel(data, spans, rules, parsed)
+    n_rows, n_labels, n_bad = parsed.size[[parser.ROWS, parser.LABELS, parser.BAD]].tolist()
+    wrong: list[tuple[int, int]] = []  # position and reason of tokens that are found to be wrong only now
+    _round_slow(block, parsed, wrong)
+    X = _matrix(parsed, rules, wrong)
+    labels, pointer = parsed.labels[:n_labels], parsed.pointer[: n_rows + 1]
+    if rules.text_labels:
+        labels = _text_labels(block, parsed.spans[:n_labels].tolist(), wrong)
+    lines, bad = parsed.lines[:n_rows], {line: tuple(fault) for line, *fault in parsed.bad[:n_bad].tolist()}
+    if wrong:
+        for where, reason in sorted(wrong, reverse=True):  # the first error of a line remains
+            bad[int(np.searchsorted(spans[:, 0], where, side="right")) - 1] = (where, reason)
+        keep = ~np.isin(lines, list(bad)) & (bool(rules.skip) | (lines < min(bad)))
+        per_row = np.diff(pointer)
+        labels, pointer = labels[np.repeat(keep, per_row)], np.cumsum(np.append(0, per_row[keep]))
+        X, lines = X[keep], lines[keep]
+    return _Rows(X, labels, pointer, lines, bad), parsed
 
 
-def _round_slow(block: bytes, parsed: Parsed) -> list[int]:
-    """Round the numbers that the kernel could not: the positions of those too large for float32. Mutates: values."""
-    too_large = []
+def _round_slow(block: bytes, parsed: Parsed, wrong: list[tuple[int, int]]) -> None:
+    """Round the numbers that the kernel could not. Mutates: parsed, wrong."""
     for feature, start, stop in parsed.slow[: parsed.size[parser.SLOW]].tolist():
         number = float(block[start:stop])
-        if abs(number) >= FLOAT32_END:
-            too_large.append(start)
-        else:
+        if abs(number) < FLOAT32_END:
             parsed.values[feature] = number
-    return too_large
+        else:
+            wrong.append((start, parser.TOO_LARGE))
 
 
-def _text_labels(block: bytes, parsed: Parsed) -> tuple[np.ndarray, list[int]]:
-    """Labels as text, and the positions of those that are not UTF-8."""
-    spans = parsed.spans[: parsed.size[parser.LABELS]].tolist()
+def _text_labels(block: bytes, spans: list, wrong: list[tuple[int, int]]) -> np.ndarray:
+    """Labels as text. Mutates: wrong."""
     labels = np.empty(len(spans), dtype=object)
-    wrong = []
     for i, (start, stop) in enumerate(spans):
         try:
             labels[i] = block[start:stop].decode()
         except UnicodeDecodeError:
-            wrong.append(start)
-    return labels, wrong
+            wrong.append((start, parser.LABEL_NOT_UTF8))
+    return labels
 
 
-def _matrix(parsed: Parsed, width: int) -> tuple[scipy.sparse.csr_array, list[int]]:
-    """The features with repeated ones added up, and per row the position of the first sum too large for float32."""
+def _matrix(parsed: Parsed, rules: Rules, wrong: list[tuple[int, int]]) -> scipy.sparse.csr_array:
+    """The features with repeated ones added up. Mutates: wrong."""
     n_rows, n_features = parsed.size[[parser.ROWS, parser.FEATURES]].tolist()
     indptr, indices = parsed.indptr[: n_rows + 1].astype(np.int32), parsed.indices[:n_features]
-    X = scipy.sparse.csr_array((parsed.values[:n_features], indices, indptr), shape=(n_rows, width))
+    X = scipy.sparse.csr_array((parsed.values[:n_features], indices, indptr), shape=(n_rows, rules.width))
     if X.has_canonical_format:
-        return X, []
+        return X
     X = scipy.sparse.csr_array((X.data.astype(np.float64), indices.copy(), indptr.copy()), shape=X.shape)
     X.sum_duplicates()
-    wrong = {}
-    for at in np.flatnonzero(np.abs(X.data) >= FLOAT32_END)[::-1].tolist():
+    reason = parser.SUM_TOO_LARGE if rules.format == parser.VW else parser.TOO_LARGE
+    for at in np.flatnonzero(np.abs(X.data) >= FLOAT32_END).tolist():
         row = int(np.searchsorted(X.indptr, at, side="right")) - 1
         same = np.flatnonzero(indices[indptr[row] : indptr[row + 1]] == X.indices[at])
-        wrong[row] = int(parsed.places[indptr[row] + same[-1]])
+        wrong.append((int(parsed.places[indptr[row] + same[-1]]), reason))
         X.data[at] = 0
-    return X.astype(np.float32), list(wrong.values())
+    return X.astype(np.float32)
 
 
 def _fault(block: bytes, where: int, reason: int, rules: Rules) -> Fault:
@@ -147,6 +151,19 @@ def _fault(block: bytes, where: int, reason: int, rules: Rules) -> Fault:
 # -- svmlight and xmc ----------------------------------------------------------------------------------------------
 
 
+def _piece(reader: Reader, block: Block, rows: _Rows, weights: np.ndarray, rules: Rules) -> Piece:
+    """The piece of a block."""
+    error = None
+    if rows.bad and not reader.skip:
+        line, fault = min(rows.bad.items(), key=lambda item: item[0])
+        if not isinstance(fault, Fault):
+            where, reason = fault
+            fault = _fault(block.data, where, reason, rules)
+        error = DataError(reader.path, fault.what, block.first_line + line, fault.column)
+    bad = np.searchsorted(rows.lines, sorted(rows.bad)).astype(np.int64)
+    return Piece(rows.X, rows.labels, rows.pointer, weights, bad, error)
+
+
 class SvmlightReader(Reader):
     """Reads `label[,label...] [qid:n] index:value ... # comment`."""
 
@@ -168,29 +185,25 @@ class SvmlightReader(Reader):
     def resolve(cls, path: str, reading: Reading, block: Block, labelled: bool) -> Reading:
         """Find the index base, the number of labels per row and their kind from the good ones of the first lines."""
         general = replace(reading, labels="several", label_kind="text", index_base=0)
-        piece, parsed = cls(path, general, labelled, True)._parsed(block)
+        rows, parsed = cls(path, general, labelled, True)._parsed(block)
         found: dict[str, Any] = {}
         if reading.index_base is None:
             found["index_base"] = 0 if parsed.size[parser.ZERO_ROWS] else 1
         if labelled and reading.labels is None:
-            found["labels"] = "several" if np.any(np.diff(piece.pointer) != 1) else "one"
+            found["labels"] = "several" if np.any(np.diff(rows.pointer) != 1) else "one"
         if labelled and reading.label_kind is None:
-            found["label_kind"] = "text" if mostly_text(piece.labels) else "int"
+            found["label_kind"] = "text" if mostly_text(rows.labels) else "int"
         return replace(reading, **found)
 
-    def _parsed(self, block: Block) -> tuple[Piece, Parsed]:
+    def _parsed(self, block: Block) -> tuple[_Rows, Parsed]:
         ends = np.flatnonzero(np.frombuffer(block.data, dtype=np.uint8) == ord("\n"))
         starts = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1] + 1])[: len(ends)]
         return _parse(block.data, np.column_stack([starts, ends]), self._rules)
 
     def read(self, block: Block) -> Piece:
         """The rows of a block."""
-        piece, parsed = self._parsed(block)
-        if self.skip or not len(piece.bad):
-            return piece
-        line, where, reason, _ = parsed.bad[0].tolist()
-        fault = _fault(block.data, where, reason, self._rules)
-        return piece._replace(error=DataError(self.path, fault.what, block.first_line + line, fault.column))
+        rows, _ = self._parsed(block)
+        return _piece(self, block, rows, np.ones(rows.X.shape[0]), self._rules)
 
 
 def xmc_header(line: bytes) -> tuple[int, int, int] | None:
@@ -312,34 +325,29 @@ class VwReader(Reader):
 
     def read(self, block: Block) -> Piece:
         """The rows of a block: Python reads the part before the first bar, the kernel the rest."""
-        rows: list[tuple[int, list, float]] = []  # line, labels, weight
+        heads: list[tuple[int, list, float]] = []  # line, labels, weight
         spans: list[tuple[int, int]] = []
-        faults: dict[int, Fault] = {}  # by line
+        bad: dict[int, Any] = {}
         start = 0
         for number, raw in enumerate(block.data.split(b"\n")[:-1]):
             try:
                 line = decoded(raw.removesuffix(b"\r"))
                 if line.strip(" \t"):
-                    bar = _find_bar(line)
-                    rows.append((number, *self._labels_and_weight(line, bar)))
+                    heads.append((number, *self._labels_and_weight(line, _find_bar(line))))
                     spans.append((start + raw.index(b"|"), start + len(raw.removesuffix(b"\r"))))
             except Fault as fault:
-                faults[number] = fault
+                bad[number] = fault
                 if not self.skip:
                     break
             start += len(raw) + 1
         rules = Rules(parser.VW, self.reading.width, 0, 0, 0, 0, 0, 0, int(self.skip))
-        piece, parsed = _parse(block.data, np.array(spans, dtype=np.int64).reshape(-1, 2), rules)
-        for row, where, reason, _ in parsed.bad[: len(piece.bad)].tolist():
-            faults[rows[row][0]] = _fault(block.data, where, reason, rules)
-        error = None
-        if faults and not self.skip:
-            first = min(faults)
-            error = DataError(self.path, faults[first].what, block.first_line + first, faults[first].column)
-        good = [row for row in rows if row[0] not in faults][: piece.n_rows]
-        labels, pointer = label_arrays([row[1] for row in good], self.reading)
-        bad = np.searchsorted([row[0] for row in good], sorted(faults)).astype(np.int64)
-        return Piece(piece.X, labels, pointer, np.array([row[2] for row in good], dtype=np.float64), bad, error)
+        rows, _ = _parse(block.data, np.array(spans, dtype=np.int64).reshape(-1, 2), rules)
+        bad |= {heads[row][0]: fault for row, fault in rows.bad.items()}
+        good = [heads[row] for row in rows.lines.tolist()]
+        labels, pointer = label_arrays([head[1] for head in good], self.reading)
+        lines = np.array([head[0] for head in good], dtype=np.int64)
+        rows = rows._replace(labels=labels, pointer=pointer, lines=lines, bad=bad)
+        return _piece(self, block, rows, np.array([head[2] for head in good], dtype=np.float64), rules)
 
     def _labels_and_weight(self, line: str, bar: int) -> tuple[list, float]:
         if not self.labelled:

@@ -12,9 +12,8 @@ import re
 import stat
 import tempfile
 import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -38,10 +37,6 @@ _PARQUET_BATCH = 4096
 
 def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
-
-
-def _named_words(analyzer: Callable[[str], list[str]], name: str, text: str) -> list[str]:
-    return [f"{name}={word}" for word in analyzer(text)]
 
 
 def _text(name: str, value: Any) -> str:
@@ -72,12 +67,16 @@ class TableReader(Reader):
 
     def __init__(self, path: str, reading: Reading, labelled: bool, skip: bool) -> None:
         super().__init__(path, reading, labelled, skip)
-        self._vectorizers = []
-        for i, name in enumerate(reading.text):
-            vectorizer = HashingVectorizer(n_features=reading.width, alternate_sign=False, norm="l2")
-            if i:
-                vectorizer.set_params(analyzer=partial(_named_words, vectorizer.build_analyzer(), name))
-            self._vectorizers.append(vectorizer)
+        words = HashingVectorizer().build_analyzer()
+        self._vectorizers = [
+            HashingVectorizer(
+                n_features=reading.width,
+                alternate_sign=False,
+                norm="l2",
+                analyzer=(lambda text, name=name: [f"{name}={word}" for word in words(text)]) if i else "word",
+            )
+            for i, name in enumerate(reading.text)
+        ]
         self._hasher = FeatureHasher(n_features=reading.width, input_type="pair", alternate_sign=False)
         self._start()
 
