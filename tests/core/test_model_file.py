@@ -1,4 +1,4 @@
-"""Model files: plain safetensors, written whole or not at all, and never trusted."""
+"""Model files: plain safetensors, replaced atomically, and checked when read."""
 
 import errno
 import json
@@ -59,7 +59,7 @@ def test_a_mapped_array_can_change_and_the_file_does_not(tmp_path):
     assert (tmp_path / "m").read_bytes() == before and arrays["d.float"][0] == 7
 
 
-def test_long_stretches_of_zeros_are_holes_that_read_as_zeros(tmp_path):
+def test_long_runs_of_zeros_are_holes(tmp_path):
     weights = np.zeros((3 << 20,), np.float32)
     weights[0] = weights[-1] = 1
     write(tmp_path / "m", {"w": weights}, {})
@@ -78,6 +78,14 @@ def test_overwriting_keeps_permissions_and_follows_links(tmp_path):
     assert stat.S_IMODE(os.stat(tmp_path / "real").st_mode) == 0o640
 
 
+def test_a_new_file_has_the_usual_permissions(tmp_path, monkeypatch):
+    """The umask belongs to the whole process, so it must not be changed even for a moment."""
+    (tmp_path / "plain").touch()
+    monkeypatch.delattr(model_file.os, "umask")
+    write(tmp_path / "m", ARRAYS, {})
+    assert stat.S_IMODE(os.stat(tmp_path / "m").st_mode) == stat.S_IMODE(os.stat(tmp_path / "plain").st_mode)
+
+
 @pytest.mark.parametrize("step", ["fsync", "replace", "chmod"])
 def test_an_error_at_any_step_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, step):
     write(tmp_path / "m", ARRAYS, {"n": 1})
@@ -87,28 +95,27 @@ def test_an_error_at_any_step_leaves_the_old_file_and_nothing_else(tmp_path, mon
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(model_file.os, step, full)
-    with pytest.raises(OSError, match=r"written \(No space left on device\); what was there before") as told:
+    with pytest.raises(OSError, match=r"written \(No space left on device\); the old file is unchanged") as caught:
         write(tmp_path / "m", ARRAYS, {"n": 2})
-    assert told.value.errno == errno.ENOSPC and str(tmp_path / "m") in str(told.value)
+    assert caught.value.errno == errno.ENOSPC and str(tmp_path / "m") in str(caught.value)
     assert (tmp_path / "m").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 def test_a_disk_that_is_full_leaves_the_old_file(tmp_path):
-    if not os.path.exists("/dev/full"):
-        pytest.skip("there is no /dev/full here")
     with open("/dev/full", "wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
         model_file._write_array(file, np.ones(10))
 
 
-def test_a_folder_is_no_model(tmp_path):
+def test_a_folder_is_not_a_model(tmp_path):
     with pytest.raises(IsADirectoryError, match="this is a folder"):
         write(tmp_path, ARRAYS, {})
     with pytest.raises(FileNotFoundError):
         write(tmp_path / "nowhere" / "m", ARRAYS, {})
 
 
-def test_what_killed_writers_left_is_removed_and_nothing_else(tmp_path):
+def test_only_leftovers_of_killed_writers_are_removed(tmp_path):
     others = [".m1.abcdefgh.part", ".m[1].v2.abcdefgh.part", "m[1].part"]
     for name in (".m[1].abcd_123.part", ".m[1].abcdefgh.part", *others):
         (tmp_path / name).write_bytes(b"")
@@ -129,9 +136,9 @@ def test_a_folder_that_cannot_be_synced_is_no_error(tmp_path, monkeypatch):
     assert same(read(tmp_path / "m")[0], ARRAYS)
 
 
-def test_metadata_too_long_to_read_are_not_written(tmp_path, monkeypatch):
+def test_metadata_that_is_too_long_is_not_written(tmp_path, monkeypatch):
     monkeypatch.setattr(model_file, "_LONGEST_HEADER", 1000)
-    with pytest.raises(ValueError, match="more than a model file can hold"):
+    with pytest.raises(ValueError, match="too much for a model file"):
         write(tmp_path / "m", ARRAYS, {"x": "y" * 1000})
     assert not list(tmp_path.iterdir())
 
@@ -162,16 +169,16 @@ def test_every_truncation_and_every_changed_byte_is_found(tmp_path):
     padding = raw[:start].rstrip(b" ")
     for at in range(len(raw)):
         if len(padding) <= at < start:
-            continue  # spaces behind the header mean nothing
+            continue  # spaces after the header have no meaning
         path.write_bytes(raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :])
         try:
             changed = read(path)
         except ModelFormatError:
             continue
-        assert same(changed[0], ARRAYS) and changed[1] == {"x": 1}  # another way to write the same
+        assert same(changed[0], ARRAYS) and changed[1] == {"x": 1}  # the same contents in another form
 
 
-def test_without_verifying_the_structure_is_checked_all_the_same(tmp_path):
+def test_the_header_is_checked_without_verifying_the_arrays(tmp_path):
     path = tmp_path / "m"
     write(path, ARRAYS, {"x": 1})
     raw = bytearray(path.read_bytes())
@@ -190,9 +197,9 @@ def test_without_verifying_the_structure_is_checked_all_the_same(tmp_path):
     [b"", b"x", b"\xff" * 8, b"\xff" * 64, (2**40).to_bytes(8, "little") + b"{}", b"\x02" + bytes(7) + b"{}",
      b"\x02" + bytes(7) + b"[]", (100_000).to_bytes(8, "little") + b"[" * 100_000],
 )  # fmt: skip
-def test_what_is_no_model_at_all_says_so(tmp_path, raw):
+def test_other_files_are_refused(tmp_path, raw):
     (tmp_path / "m").write_bytes(raw)
-    with pytest.raises(ModelFormatError, match="no "):
+    with pytest.raises(ModelFormatError, match="not a model file"):
         read(tmp_path / "m")
 
 
@@ -202,8 +209,8 @@ def test_texts_come_back(texts):
     assert unpack_texts(packed["bytes"], packed["end"]) == texts
 
 
-def test_texts_that_lie_astray_are_refused():
+def test_texts_with_wrong_ends_are_refused():
     packed = pack_texts(["ab", "c"])
     for ends in ([3, 2], [-1, 3], [1, 9], [2]):
-        with pytest.raises(ValueError, match="do not lie"):
+        with pytest.raises(ValueError, match="not where they should be"):
             unpack_texts(packed["bytes"], np.array(ends))

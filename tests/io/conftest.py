@@ -22,7 +22,7 @@ def make(tmp_path):
 
 @pytest.fixture
 def read():
-    """Read a file whole: one chunk."""
+    """Read a whole file as one chunk."""
 
     def whole(path, reading: Reading = Reading(), **options) -> Chunk:  # noqa: B008
         (chunk,) = Source(path, reading, **options).chunks(10**9)
@@ -34,7 +34,7 @@ def read():
 
 @pytest.fixture
 def refused():
-    """Read a file that has to be refused: the error."""
+    """Read a file and return its DataError."""
 
     def failing(path, reading: Reading = Reading(), **options) -> DataError:  # noqa: B008
         with pytest.raises(DataError) as caught:

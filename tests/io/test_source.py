@@ -1,4 +1,4 @@
-"""Sources: passes, chunks, packed files, standard input, and files that change or break."""
+"""Sources: passes, chunks, compressed files, standard input, and files that change or break."""
 
 import gzip
 import io
@@ -167,7 +167,7 @@ def test_pipes_are_read_once(tmp_path):
 
 def test_standard_input_needs_a_format(monkeypatch):
     monkeypatch.setattr(sys, "stdin", _Input(b"1 1:1\n"))
-    with pytest.raises(DataError, match=r"give one .*: svmlight"):
+    with pytest.raises(DataError, match=r"specify one of svmlight"):
         Source("-")
 
 
@@ -255,7 +255,15 @@ def test_chunks_need_rows(make):
         Source(make("a.svm", "1 1:1\n")).chunks(0)
 
 
-def test_importing_the_room_is_cheap():
+def test_importing_io_is_cheap():
     """The command line shows its help without waiting for a compiler."""
-    code = "import sys, manyclass.io; sys.exit(any(name in sys.modules for name in ('numba', 'sklearn', 'pyarrow')))"
+    heavy = "{'numba', 'sklearn', 'pyarrow', 'zstandard'}"
+    code = f"import sys, manyclass.io; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name, package", [("a.parquet", "pyarrow"), ("a.svm.zst", "zstandard")])
+def test_optional_packages_are_named_if_missing(make, monkeypatch, name, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=rf"requires {package}: pip install 'manyclass\[cli\]'"):
+        Source(make(name, b""), Reading(label="l"))

@@ -1,4 +1,4 @@
-"""svmlight files: what scikit-learn writes comes back, and what is wrong is named."""
+"""svmlight files: round trips with scikit-learn, and positions of errors."""
 
 import io
 
@@ -10,28 +10,28 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from manyclass.io import Reading, Source
-from manyclass.io.line_parser import mixed
 from manyclass.io.lines import Block
-from manyclass.io.svmlight import resolve, svmlight_reader
+from manyclass.io.parser import hashed_index
+from manyclass.io.sparse_text import SvmlightReader
 
 ONE = Reading("svmlight", labels="one", label_kind="int", index_base=1)
 
 
 def rows_of(text: bytes, reading: Reading = ONE, labelled: bool = True):
     """Rows of some lines, without a file."""
-    return svmlight_reader("lines", reading, labelled, False).read(Block(text, 1))
+    return SvmlightReader("lines", reading, labelled, False).read(Block(text, 1))
 
 
 def value_of(token: str) -> np.float32:
     """The value that a token is read as."""
     piece = rows_of(f"1 1:{token}\n".encode())
     assert piece.error is None, piece.error
-    return piece.values[0]
+    return piece.X.data[0]
 
 
 @settings(max_examples=60)
 @given(st.data(), st.integers(1, 12), st.integers(1, 9), st.booleans(), st.booleans())
-def test_what_scikit_learn_writes_comes_back(data, n_rows, n_columns, zero_based, several):
+def test_files_of_scikit_learn(data, n_rows, n_columns, zero_based, several):
     finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
     X = np.array(data.draw(st.lists(finite, min_size=n_rows * n_columns, max_size=n_rows * n_columns)), np.float32)
     X = scipy.sparse.csr_matrix(X.reshape(n_rows, n_columns))
@@ -48,8 +48,7 @@ def test_what_scikit_learn_writes_comes_back(data, n_rows, n_columns, zero_based
     expected, targets = load_svmlight_file(
         file, n_features=n_columns, zero_based=zero_based, multilabel=several, dtype=np.float32
     )
-    ours = scipy.sparse.csr_matrix((piece.values, piece.indices, piece.indptr), shape=expected.shape)
-    assert (ours != expected).nnz == 0
+    assert (scipy.sparse.csr_matrix(piece.X) != expected).nnz == 0
     if several:
         bounds = zip(piece.pointer[:-1], piece.pointer[1:], strict=True)
         lists = [tuple(piece.labels[start:stop]) for start, stop in bounds]
@@ -67,7 +66,7 @@ def test_numbers_are_rounded_as_python_and_numpy_do(token):
     with np.errstate(over="ignore"):
         expected = np.float32(float(token))
     if np.isinf(expected):
-        assert "beyond 32-bit floats" in str(rows_of(f"1 1:{token}\n".encode()).error)
+        assert "too large for 32-bit floats" in str(rows_of(f"1 1:{token}\n".encode()).error)
     else:
         assert value_of(token) == expected
 
@@ -97,26 +96,26 @@ def test_the_grammar():
     text = b"3 1:0.5 7:1e-3 # c\n\n   \n#only\n+1 qid:3 5:2 5:3 2:1\r\n-1#x\n2.0\t9:1 \n1e2 3:1"
     piece = rows_of(text + b"\n")
     assert piece.labels.tolist() == [3, 1, -1, 2, 100]
-    assert piece.indptr.tolist() == [0, 2, 4, 4, 5, 6]
-    assert piece.indices.tolist() == [0, 6, 1, 4, 8, 2]
-    assert piece.values.tolist() == [0.5, np.float32(1e-3), 1, 5, 1, 1]
+    assert piece.X.indptr.tolist() == [0, 2, 4, 4, 5, 6]
+    assert piece.X.indices.tolist() == [0, 6, 1, 4, 8, 2]
+    assert piece.X.data.tolist() == [0.5, np.float32(1e-3), 1, 5, 1, 1]
 
 
 def test_large_indices_are_hashed():
     reading = Reading("svmlight", "one", "int", 0, feature_bits=10)
     piece = rows_of(b"1 5:1 1023:2 1024:3 4611686018427387904:4\n", reading)
-    hashes = [int(mixed(np.int64(index))) % 1024 for index in (1024, 2**62)]
-    found = dict(zip(piece.indices.tolist(), piece.values.tolist(), strict=True))
+    hashes = [hashed_index(index, 1024) for index in (1024, 2**62)]
+    found = dict(zip(piece.X.indices.tolist(), piece.X.data.tolist(), strict=True))
     assert found == {5: 1, 1023: 2, hashes[0]: 3, hashes[1]: 4}
-    spread = [int(mixed(np.int64(index))) % 1000 for index in range(10_000, 110_000)]
-    assert np.bincount(spread).max() < 160  # 100 each, give or take
+    spread = [hashed_index(index, 1000) for index in range(10_000, 110_000)]
+    assert np.bincount(spread).max() < 160  # 100 each on average
 
 
 BAD = [
     ("x 1:1", 1, "whole number"),
     ("2.5 1:1", 1, "whole number"),
     ("nan 1:1", 1, "whole number"),
-    ("9223372036854775808 1:1", 1, "beyond 2**63"),
+    ("9223372036854775808 1:1", 1, "larger than 2**63"),
     ("1, 1:1", 3, "whole number"),
     ("1,2 1:1", 3, "several labels"),
     ("1:1 2:1", 1, "no label"),
@@ -178,23 +177,23 @@ def test_chunks_count_the_bad_lines_up_to_their_end(make):
     [
         ("1 1:1\n", ("one", "int", 1)),
         ("1 1:1\n2 0:1\n", ("one", "int", 0)),
-        ("1 1:1 # 0:1\n2 0:nan\n", ("one", "int", 1)),  # comments and bad lines tell nothing
+        ("1 1:1 # 0:1\n2 0:nan\n", ("one", "int", 1)),  # comments and bad lines do not count
         ("1,2 1:1\n", ("several", "int", 1)),
         ("1 1:1\n 0:1\n", ("several", "int", 0)),
         ("cat 1:1\ndog 2:1\n", ("one", "text", 1)),
-        ("1.5 1:1\n2.5 2:1\n", ("one", "int", 1)),  # numbers that are not whole stay an error
+        ("1.5 1:1\n2.5 2:1\n", ("one", "int", 1)),  # numbers that are not integers stay errors
         ("1 1:1\n2 1:1\nx 2:1\n", ("one", "int", 1)),
         ("", ("one", "int", 1)),
     ],
 )
 def test_the_first_lines_decide(text, expected):
-    found = resolve("lines", Reading("svmlight"), Block(text.encode(), 1), True)
+    found = SvmlightReader.resolve("lines", Reading("svmlight"), Block(text.encode(), 1), True)
     assert (found.labels, found.label_kind, found.index_base) == expected
 
 
-def test_what_is_given_is_not_found_out():
+def test_given_values_are_kept():
     given = Reading("svmlight", "several", "text", 1)
-    assert resolve("lines", given, Block(b"1 0:1\n", 1), True) == given
+    assert SvmlightReader.resolve("lines", given, Block(b"1 0:1\n", 1), True) == given
 
 
 def test_several_labels_and_text(make, read):
@@ -203,7 +202,7 @@ def test_several_labels_and_text(make, read):
     assert chunk.pointer.tolist() == [0, 2, 2, 3]
 
 
-def test_labels_that_are_no_text(make, refused):
+def test_labels_that_are_not_utf8(make, refused):
     error = refused(make("a.svm", b"a 1:1\na,b,\xff 1:1\n"), Reading(labels="several", label_kind="text"))
     assert (error.line, error.column) == (2, 5) and "UTF-8" in str(error)
 

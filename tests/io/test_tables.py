@@ -1,4 +1,4 @@
-"""CSV, TSV, JSONL and Parquet: columns into features, and what is wrong named."""
+"""CSV, TSV, JSON lines and Parquet: features of columns, and positions of errors."""
 
 import csv
 import json
@@ -70,7 +70,7 @@ def test_every_table_gives_the_features_of_scikit_learn(tmp_path, read, kind):
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_columns_are_found_out_and_remembered(tmp_path, kind):
+def test_columns_are_found_and_stored(tmp_path, kind):
     rows = [{"y": 3, "words": "one two three four", "n": 1, "c": "x y", "flag": "yes"}] * 5
     path = tmp_path / f"a.{kind}"
     if kind == "csv":
@@ -86,7 +86,7 @@ def test_columns_are_found_out_and_remembered(tmp_path, kind):
     assert again.reading == reading
 
 
-def test_the_second_text_column_has_features_of_its_own(make, read):
+def test_the_second_text_column_has_other_features(make, read):
     X = read(make("a.csv", "l,t,u\na,word,word\n"), Reading(label="l", text=("t", "u"))).X
     assert X.nnz == 2
 
@@ -167,21 +167,20 @@ BAD_CSV = [
     ("a,b,1_0", 0, 5, "not a number"),
     (",b,1", 0, 1, "missing"),
     ('a,"b\nc",inf', 1, 4, "nan and inf"),
-    ('a,"b"x,1', 0, 3, "broken CSV"),
-    ('a,"b,1', 0, 3, "broken CSV"),
+    ('a,"b"x,1', 0, 3, "invalid CSV"),
+    ('a,"b,1', 0, 3, "invalid CSV"),
     ("a,\xff,1", 0, 3, "UTF-8"),
     ('a,"b\n\u20ac\xff",1', 1, 2, "UTF-8"),
 ]
 
 
 def raw(text: str) -> bytes:
-    """UTF-8, but the sign \xff as a byte that is none."""
+    """UTF-8, but \xff as an invalid byte."""
     return b"\xff".join(part.encode() for part in text.split("\xff"))
 
 
 @pytest.mark.parametrize("record, line, column, what", BAD_CSV)
 def test_csv_errors_name_line_and_column(make, refused, record, line, column, what):
-    path = make("a.csv", b't,l,n\n"a\nb",x,1\n' + b"")
     path = make("a.csv", raw(f'l,t,n\nx,"a\nb",1\n{record}\ny,c,2\n'))
     error = refused(path, CSV)
     assert (error.line, error.column) == (4 + line, column), error
@@ -197,7 +196,7 @@ def test_csv_errors_name_line_and_column(make, refused, record, line, column, wh
         ("l,,n\n", 3, "without a name"),
         ("l,n,l\n", 5, "two columns"),
         ("a,t,n\n", 1, "the columns are 'a', 't', 'n'"),
-        ('l,"t\n', 3, "broken CSV"),
+        ('l,"t\n', 3, "invalid CSV"),
     ],
 )
 def test_header_errors_are_never_skipped(make, refused, text, column, what):
@@ -206,14 +205,14 @@ def test_header_errors_are_never_skipped(make, refused, text, column, what):
 
 
 def test_the_label_has_to_be_named(make, refused):
-    told = str(refused(make("a.csv", "a,b\n1,2\n")))
-    assert "which column holds the label (label=, --label); the columns are 'a', 'b'" in told
+    message = str(refused(make("a.csv", "a,b\n1,2\n")))
+    assert "name the column of the label (label=, --label); the columns are 'a', 'b'" in message
 
 
 JSON = Reading(label="l", text=("t",), numeric=("n",), labels="one", label_kind="int")
 BAD_JSON = [
-    ('{"l": 1', 8, "broken JSON"),
-    ("[1]", 1, "no object"),
+    ('{"l": 1', 8, "invalid JSON"),
+    ("[1]", 1, "not a JSON object"),
     ('{"t": "x"}', 1, "missing"),
     ('{"n": 1, "l": null}', 10, "missing"),
     ('{"n": 1, "l": "x"}', 10, "whole number"),

@@ -1,7 +1,7 @@
-"""Files and arrays: data in many formats in, models in and out."""
+"""Data files in many formats, read as chunks of rows."""
 
+from .chunks import Chunk
 from .errors import DataError
-from .pieces import Chunk
 from .reading import FORMATS, Reading
 from .source import Source, known_format
 

@@ -1,21 +1,24 @@
-"""What can be wrong in a data file, and where."""
+"""Errors in data files, and how they are reported."""
+
+import importlib
+from types import ModuleType
 
 
 class DataError(ValueError):
-    """Something is wrong in a data file: the message names the file, the line and the column, and what to do.
+    """An error in a data file. The message contains the file, the line, the column and what to do.
 
     Parameters
     ----------
     path : str
-        The file as it was named; "-" is standard input.
+        The file; "-" is standard input.
     what : str
         What is wrong and what to do, without a full stop.
     line : int or None
-        The line, from 1; in a Parquet file the row. None where the whole file is meant.
+        The line, counted from 1; the row in a Parquet file. None if the error concerns the whole file.
     column : int or None
-        The column of the offending token in its line, from 1; None where there is none.
-    place : str
-        What `line` counts: "line" or "row".
+        The position of the wrong token in its line, counted from 1, or None.
+    place : {"line", "row"}
+        What `line` counts.
     """
 
     def __init__(
@@ -31,26 +34,45 @@ class DataError(ValueError):
 
 
 class Fault(Exception):
-    """One record is wrong at a column of its line; the reader that knows the line makes a DataError of it."""
+    """An error whose position in the file is only partly known; the caller that knows the rest raises DataError.
 
-    def __init__(self, what: str, column: int = 1, *, line_offset: int = 0) -> None:
-        self.what, self.column, self.line_offset = what, column, line_offset
+    `column` counts from 1 in its line, `line` from 0 in its record, and `cell` is the name of the table column.
+    """
+
+    def __init__(self, what: str, column: int = 1, *, line: int = 0, cell: str | None = None) -> None:
+        self.what, self.column, self.line, self.cell = what, column, line, cell
         super().__init__(what)
 
 
-def is_text(value: str) -> bool:
-    """Whether the text can be written as UTF-8: JSON may smuggle in halves of characters."""
-    if value.isascii():
-        return True
+def optional_module(name: str) -> ModuleType:
+    """Import a module that only some file types require."""
     try:
-        value.encode()
+        return importlib.import_module(name)
+    except ImportError as error:
+        package = name.split(".")[0]
+        raise ImportError(f"reading this file requires {package}: pip install 'manyclass[cli]'") from error
+
+
+def decoded(raw: bytes, line: int = 0) -> str:
+    """A line as text; a Fault if it is not UTF-8."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        column = len(raw[: error.start].decode()) + 1
+        raise Fault("not UTF-8 text; convert the file to UTF-8", column, line=line) from None
+
+
+def is_utf8(text: str) -> bool:
+    """Whether the text can be written as UTF-8. JSON escapes can contain half of a surrogate pair, which cannot."""
+    try:
+        text.encode()
     except UnicodeEncodeError:
         return False
     return True
 
 
 def shown(token: bytes | str, length: int = 40) -> str:
-    """A token as it may stand in a message: quoted, cut, with nothing that a terminal would obey."""
+    """A token for a message: quoted, shortened, and without control characters."""
     text = token.decode("utf-8", "replace") if isinstance(token, bytes) else token
     if len(text) > length:
         text = text[: length - 3] + "..."

@@ -1,4 +1,4 @@
-"""How a file is read: plain values that a model remembers, so that its files need no options later."""
+"""How a file is read. A model stores these values, so that its later files need no options."""
 
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -10,36 +10,36 @@ _CHOICES: dict[str, tuple] = {
     "label_kind": ("int", "text"),
     "index_base": (0, 1),
 }
-_NAMES = ("text", "numeric", "categorical")
-_LARGEST = {"n_features": 2**31 - 1, "n_labels": 2**62}
+_COLUMNS = ("text", "numeric", "categorical")
+_LARGEST = {"n_features": 2**31 - 1, "n_labels": 2**62, "feature_bits": 30}
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a file is read. None means: found out from the file's name or its first lines.
+    """How a file is read. None means that the value is found from the file's name or its first lines.
 
     Parameters
     ----------
     format : {"svmlight", "xmc", "vw", "csv", "tsv", "jsonl", "parquet"} or None
-        None: by the extension.
+        The file format. None: from the extension.
     labels : {"one", "several"} or None
-        Labels of a row.
+        The number of labels per row.
     label_kind : {"int", "text"} or None
-        Whether labels are whole numbers.
+        Whether labels are integers.
     index_base : {0, 1} or None
-        The index of the first feature, svmlight only.
+        The index of the first feature; svmlight only.
     n_features : int or None
-        The number of features. None: `2**feature_bits`, and for xmc the header's.
+        The number of features. None: `2**feature_bits`; in xmc files the number in the header.
     feature_bits : int
-        Features that fit no declared number are hashed into this many bits, 1 to 30.
+        Names, and indices beyond the number of features, are hashed into this many bits, 1 to 30.
     n_labels : int or None
-        The number of labels, xmc only: from the header.
+        The number of labels; xmc only, from the header.
     label : str or None
-        Tables: the column of the label.
+        The column that contains the label; tables only.
     text, numeric, categorical : tuple of str
-        Tables: the columns to use, by kind. None named: found out from the first rows.
+        The columns to use, by kind; tables only. If all are empty, the first rows decide.
     label_separator : str or None
-        CSV and TSV: a cell "a;b" holds several labels, separated by this.
+        The separator between several labels in one cell, such as ";" in "a;b"; CSV and TSV only.
 
     Examples
     --------
@@ -63,61 +63,51 @@ class Reading:
     label_separator: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no file can be read with, at once."""
+        """Check all values."""
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or value not in allowed):
-                raise ValueError(f"{name} must be one of {', '.join(map(str, allowed))} or None, not {value!r}")
+                raise ValueError(f"{name} must be one of {', '.join(map(str, allowed))} or None, got {value!r}")
         for name, largest in _LARGEST.items():
             value = getattr(self, name)
-            if value is not None and (not _is_whole(value) or not 1 <= value <= largest):
-                raise ValueError(f"{name} must be a whole number from 1 to {largest} or None, not {value!r}")
-        if not _is_whole(self.feature_bits) or not 1 <= self.feature_bits <= 30:
-            raise ValueError(f"feature_bits must be a whole number from 1 to 30, not {self.feature_bits!r}")
+            optional = name != "feature_bits"
+            if not (optional and value is None) and (type(value) is not int or not 1 <= value <= largest):
+                or_none = " or None" if optional else ""
+                raise ValueError(f"{name} must be an integer from 1 to {largest}{or_none}, got {value!r}")
         for name in ("label", "label_separator"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value):
-                raise ValueError(f"{name} must be a text or None, not {value!r}")
-        seen: dict[str, str] = {} if self.label is None else {self.label: "label"}
-        for name in _NAMES:
+                raise ValueError(f"{name} must be a non-empty text or None, got {value!r}")
+        kinds: dict[str, str] = {} if self.label is None else {self.label: "label"}
+        for name in _COLUMNS:
             value = getattr(self, name)
             if not isinstance(value, tuple) or not all(isinstance(column, str) for column in value):
-                raise ValueError(f"{name} must be a tuple of column names, not {value!r}")
+                raise ValueError(f"{name} must be a tuple of column names, got {value!r}")
             for column in value:
-                if column in seen:
-                    raise ValueError(f"column {column!r} is named twice, as {seen[column]} and as {name}")
-                seen[column] = name
+                if column in kinds:
+                    raise ValueError(f"column {column!r} is named twice, as {kinds[column]} and as {name}")
+                kinds[column] = name
 
     @property
     def width(self) -> int:
-        """The number of features of a row."""
+        """The number of features per row."""
         return self.n_features if self.n_features is not None else 2**self.feature_bits
 
     @property
-    def names_columns(self) -> bool:
-        """Whether any column to learn from is named."""
-        return bool(self.text or self.numeric or self.categorical)
+    def columns(self) -> tuple[str, ...]:
+        """The table columns to use as features."""
+        return self.text + self.numeric + self.categorical
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, which JSON can hold."""
+        """Values that can be stored as JSON."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Reading":
-        """The Reading that `to_dict` gave these values; a ValueError if they are not such values."""
+        """The Reading with the values of `to_dict`; a ValueError if they are invalid."""
         if not isinstance(values, dict):
-            raise ValueError(f"a reading must be a dict, not {type(values).__name__}")
-        names = {field.name for field in fields(cls)}
-        if unknown := sorted(str(name) for name in values if name not in names):
-            raise ValueError(f"unknown parts of a reading: {', '.join(unknown)}")
-        plain = dict(values)
-        for name in _NAMES:
-            if name in plain:
-                if not isinstance(plain[name], list | tuple):
-                    raise ValueError(f"{name} must be a list of column names, not {plain[name]!r}")
-                plain[name] = tuple(plain[name])
+            raise ValueError(f"a reading must be a dict, got {type(values).__name__}")
+        if unknown := sorted(str(name) for name in values if name not in {field.name for field in fields(cls)}):
+            raise ValueError(f"unknown fields of a reading: {', '.join(unknown)}")
+        plain: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in values.items()}
         return cls(**plain)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,19 +1,16 @@
-"""A file of rows, in any known format, read in passes of chunks."""
+"""A file of rows in any known format, read in passes of chunks."""
 
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Any
 
-from .compressed import ByteStream, plain_name
+from .chunks import Chunk, Piece, Reader, cut, empty_piece
 from .errors import DataError
-from .lines import LONGEST_LINE, Block, blocks, look_ahead
-from .pieces import Chunk, Piece, cut, empty_piece
+from .lines import LONGEST_LINE, Block, ByteStream, blocks, look_ahead, plain_name
 from .reading import FORMATS, Reading
-
-if TYPE_CHECKING:
-    from .parquet import ParquetTable
 
 _EXTENSIONS = {
     ".svm": "svmlight",
@@ -27,107 +24,117 @@ _EXTENSIONS = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
 }
+# Imported when needed: the compiler of the kernels and scikit-learn take a second each.
+_READERS = {
+    "svmlight": ("sparse_text", "SvmlightReader"),
+    "xmc": ("sparse_text", "XmcReader"),
+    "vw": ("sparse_text", "VwReader"),
+    "csv": ("tables", "CsvReader"),
+    "tsv": ("tables", "CsvReader"),
+    "jsonl": ("tables", "JsonlReader"),
+    "parquet": ("tables", "ParquetFile"),
+}
 
 
-class _Reader(Protocol):
-    """What makes rows of blocks of lines, for one pass."""
-
-    def read(self, block: Block) -> Piece:
-        """The rows of a block."""
-        ...
-
-    def end(self) -> Piece | None:
-        """What is left at the end of the file."""
-        ...
+def _reader(file_format: str) -> Any:
+    module, name = _READERS[file_format]
+    return getattr(import_module(f".{module}", __package__), name)
 
 
-def _by_name(path: str | Path, first_line: Callable[[], bytes]) -> str | None:
-    """The format by the extension; a .txt file has to show the header of an xmc file."""
-    extension = os.path.splitext(plain_name(path))[1].lower()
-    if extension == ".txt":
-        from .xmc import header_of
+def _extension(path: str | Path) -> str:
+    return os.path.splitext(plain_name(path))[1].lower()
 
-        return "xmc" if header_of(first_line()) is not None else None
-    return _EXTENSIONS.get(extension)
+
+def _text_file_format(path: str | Path, block: Block) -> str | None:
+    """The format of a .txt file, which may begin with the header of an xmc file."""
+    from .sparse_text import xmc_header
+
+    return "xmc" if _extension(path) == ".txt" and xmc_header(block.data.split(b"\n", 1)[0]) else None
 
 
 def known_format(path: str | Path) -> str | None:
-    """The format of a file by its extension, or None. A .txt file is opened: it may begin as xmc files do.
+    """The format of a file by its extension, or None. A .txt file is opened: it may begin as an xmc file.
 
     Examples
     --------
     >>> known_format("train.svm.gz"), known_format("train.csv"), known_format("train.doc")
     ('svmlight', 'csv', None)
     """
+    if _extension(path) != ".txt":
+        return _EXTENSIONS.get(_extension(path))
+    stream = ByteStream(path)
+    try:
+        return _text_file_format(path, look_ahead(stream))
+    finally:
+        stream.close()
 
-    def first_line() -> bytes:
-        stream = ByteStream(path)
+
+class _TextFile:
+    """A file of lines that is read in passes."""
+
+    def __init__(self, path: str, reading: Reading, labelled: bool, skip: bool) -> None:
+        self._path, self._labelled, self._skip = path, labelled, skip
+        self._stream = ByteStream(path)
         try:
-            return look_ahead(stream).data.split(b"\n", 1)[0]
+            block = look_ahead(self._stream)
+            file_format = reading.format or _text_file_format(path, block)
+            if file_format is None:
+                what = f"unknown format; specify one of {', '.join(FORMATS)} (format=, --input-format)"
+                raise DataError(path, what, 1, 1)
+            self._reader: type[Reader] = _reader(file_format)
+            self.reading = self._reader.resolve(path, replace(reading, format=file_format), block, labelled)
+        except BaseException:
+            self._stream.close()
+            raise
+        self.once = self._stream.total is None  # a pipe, which cannot be opened again
+        if not self.once:
+            self._stream.close()
+            self._stream.consumed = 0
+
+    @property
+    def position(self) -> tuple[int, int | None]:
+        """Bytes of the file read so far in this pass, and bytes in total (None: unknown)."""
+        return self._stream.consumed, self._stream.total
+
+    def pieces(self) -> Generator[Piece, None, None]:
+        """One pass over the rows."""
+        self._stream = stream = self._stream if self.once else ByteStream(self._path)
+        reader = self._reader(self._path, self.reading, self._labelled, self._skip)
+        try:
+            for block in blocks(stream):
+                yield self._too_long(block) if block.too_long else reader.read(block)
+            last = reader.end()
+            if last is not None:
+                yield last
         finally:
             stream.close()
 
-    return _by_name(path, first_line)
-
-
-def _resolved(path: str, reading: Reading, block: Block, labelled: bool) -> Reading:
-    """Find out from the first lines what the reading leaves open."""
-    # Imported here: the kernels' compiler and scikit-learn take a second each.
-    if reading.format == "svmlight":
-        from .svmlight import resolve
-    elif reading.format == "xmc":
-        from .xmc import resolve
-    elif reading.format == "vw":
-        from .vw_text import resolve
-    elif reading.format == "jsonl":
-        from .tables import resolve_jsonl as resolve
-    else:
-        from .tables import resolve_csv as resolve
-    return resolve(path, reading, block, labelled)
-
-
-def _reader(path: str, reading: Reading, labelled: bool, skip: bool) -> _Reader:
-    """A reader for one pass."""
-    make: Callable[[str, Reading, bool, bool], _Reader]
-    if reading.format == "svmlight":
-        from . import svmlight
-
-        make = svmlight.svmlight_reader
-    elif reading.format == "xmc":
-        from . import xmc
-
-        make = xmc.XmcReader
-    elif reading.format == "vw":
-        from . import vw_text
-
-        make = vw_text.VwReader
-    else:
-        from . import tables
-
-        make = tables.JsonlReader if reading.format == "jsonl" else tables.CsvReader
-    return make(path, reading, labelled, skip)
+    def _too_long(self, block: Block) -> Piece:
+        what = f"the line is longer than {LONGEST_LINE // 2**20} MB; is this a text file?"
+        error = None if self._skip else DataError(self._path, what, block.first_line, 1)
+        return empty_piece(self.reading.width, 1, error)
 
 
 class Source:
-    """The rows of a file, in bounded memory, as often as wanted.
+    """The rows of a file, read in bounded memory, any number of times.
 
     Parameters
     ----------
     path : str or Path
-        The file, plain or packed by gzip or zstd; "-" is standard input. That and pipes can be read once.
+        The file, possibly compressed by gzip or zstd; "-" is standard input. Standard input and pipes can be read once.
     reading : Reading
-        How it is read. What it leaves open is found out from at most the first 1 MB or 10,000 lines.
+        How it is read. Values that are None are found from the first 1 MB or 10,000 lines.
     labelled : bool
-        False: labels are not needed, and passed over where they stand.
+        False: labels are not read and may be missing.
     skip_bad_lines : bool
-        Count bad lines and go on, instead of raising DataError.
+        Count bad lines and continue, instead of raising DataError.
 
     Attributes
     ----------
     reading : Reading
-        With everything found out.
+        The reading with all values found.
     n_rows, n_skipped : int
-        Good rows and bad lines so far in the present pass.
+        Good rows and bad lines so far in the current pass.
     """
 
     def __init__(
@@ -140,60 +147,30 @@ class Source:
     ) -> None:
         self.path = os.fspath(path)
         self.n_rows, self.n_skipped = 0, 0
-        self._labelled, self._skip = labelled, skip_bad_lines
-        self._n_passes, self._once = 0, False
-        self._table: ParquetTable | None = None
-        self._stream: ByteStream | None = None
-        file_format = reading.format or _by_name(path, lambda: b"")
-        if file_format == "parquet":
-            from .parquet import ParquetTable as Table  # here, because scikit-learn takes a second to import
-
-            self._table = Table(path)
-            try:
-                self.reading = self._table.resolve(replace(reading, format="parquet"), labelled)
-            finally:
-                self._table.close()
-            return
-        stream = ByteStream(path)
-        try:
-            block = look_ahead(stream)
-            file_format = file_format or _by_name(path, lambda: block.data.split(b"\n", 1)[0])
-            if file_format is None:
-                what = f"the name does not tell the format; give one (format=, --input-format): {', '.join(FORMATS)}"
-                raise DataError(self.path, what, 1, 1)
-            reading = replace(reading, format=file_format)
-            self.reading = _resolved(self.path, reading, block, labelled)
-        except BaseException:
-            stream.close()
-            raise
-        self._once = stream.total is None  # a pipe
-        if self._once:
-            self._stream = stream
-        else:
-            stream.close()
-        self._at = (0, stream.total)
+        self._labelled, self._n_passes = labelled, 0
+        reading = replace(reading, format=reading.format or _EXTENSIONS.get(_extension(path)))
+        kind = _reader("parquet") if reading.format == "parquet" else _TextFile
+        self._file = kind(self.path, reading, labelled, skip_bad_lines)
+        self.reading: Reading = self._file.reading
 
     @property
     def position(self) -> tuple[int, int | None]:
-        """Bytes of the file read so far in this pass, and bytes in all (None: unknown)."""
-        if self._table is not None:
-            return self._table.consumed, self._table.total
-        return (self._stream.consumed, self._stream.total) if self._stream is not None else self._at
+        """Bytes of the file read so far in this pass, and bytes in total (None: unknown)."""
+        return self._file.position
 
     def chunks(self, rows: int = 4096) -> Iterator[Chunk]:
-        """Begin a pass: chunks of exactly `rows` rows, the last one shorter."""
+        """Start a pass: chunks of exactly `rows` rows, the last one shorter."""
         if rows < 1:
-            raise ValueError(f"rows must be at least 1, not {rows}")
-        self._n_passes += 1
-        if self._once and self._n_passes > 1:
+            raise ValueError(f"rows must be at least 1, got {rows}")
+        if self._file.once and self._n_passes:
             what = "standard input and pipes can be read only once; write a file for several passes"
             raise DataError(self.path, what, 1, 1)
+        self._n_passes += 1
         return self._chunks(rows)
 
     def _chunks(self, rows: int) -> Iterator[Chunk]:
-        self.n_rows, self.n_skipped = 0, 0
-        pieces = self._pieces() if self._table is None else self._table_pieces(self._table)
-        n_bad = 0
+        self.n_rows, self.n_skipped, n_bad = 0, 0, 0
+        pieces = self._file.pieces()
 
         def counted() -> Iterator[Piece]:
             nonlocal n_bad
@@ -202,38 +179,10 @@ class Source:
                 yield piece
 
         try:
-            for chunk in cut(counted(), rows, self.reading.width):
+            for chunk in cut(counted(), rows, self.reading, self._labelled):
                 self.n_rows += chunk.X.shape[0]
                 self.n_skipped = chunk.n_skipped
                 yield chunk
         finally:
-            pieces.close()  # closes the file, also when the caller has had enough or a row was bad
-        self.n_skipped = n_bad
-
-    def _table_pieces(self, table: "ParquetTable") -> Generator[Piece, None, None]:
-        try:
-            yield from table.pieces(self.reading, self._labelled, self._skip)
-        finally:
-            table.close()
-
-    def _pieces(self) -> Generator[Piece, None, None]:
-        stream = self._stream if self._once and self._stream is not None else ByteStream(self.path)
-        self._stream = stream
-        reader = _reader(self.path, self.reading, self._labelled, self._skip)
-        try:
-            for block in blocks(stream):
-                yield self._too_long(block) if block.too_long else reader.read(block)
-            last = reader.end()
-            if last is not None:
-                yield last
-        finally:
-            stream.close()
-            self._at = (stream.consumed, stream.total)
-
-    def _too_long(self, block: Block) -> Piece:
-        """A line that is too long, as a piece without rows."""
-        error: DataError | None = None
-        if not self._skip:
-            what = f"the line is longer than {LONGEST_LINE // 2**20} MB; is this a file of lines?"
-            error = DataError(self.path, what, block.first_line, 1)
-        return empty_piece(self.reading, self._labelled, 1, error)
+            pieces.close()  # closes the file, also if the caller stops early or a row is bad
+        self.n_skipped = n_bad  # also if no good row follows

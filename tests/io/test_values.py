@@ -1,4 +1,4 @@
-"""Labels as whole numbers, token by token, as the kernel reads them."""
+"""Integer labels: Python and the kernel agree."""
 
 from fractions import Fraction
 
@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from manyclass.io import Reading
 from manyclass.io.lines import Block
-from manyclass.io.numbers import whole
-from manyclass.io.reading import Reading
-from manyclass.io.svmlight import svmlight_reader
+from manyclass.io.sparse_text import SvmlightReader
+from manyclass.io.values import whole
 
 NUMBERS = st.from_regex(r"[+-]?([0-9]{1,22}\.?[0-9]{0,3}|\.[0-9]{1,3})([eE][+-]?[0-9]{1,2})?", fullmatch=True)
 
 
 def by_the_kernel(token: str) -> int | None:
     """The label that the kernel reads."""
-    reader = svmlight_reader("lines", Reading("svmlight", "one", "int", 1), True, True)
+    reader = SvmlightReader("lines", Reading("svmlight", "one", "int", 1), True, True)
     labels = reader.read(Block(f"{token}\n".encode(), 1)).labels
     return int(labels[0]) if len(labels) else None
 
@@ -30,11 +30,11 @@ def test_whole_numbers(token):
 
 @pytest.mark.parametrize("token", ["1e9999999999999999999", "1e-9999999999999999999", "9" * 5000, "1." + "1" * 5000,
                                    "", ".", "+", "e5", ".e5", "1e", "1_0", "\u0663", "nan", " 3"])  # fmt: skip
-def test_what_is_none(token):
+def test_tokens_that_are_not_integers(token):
     assert whole(token) is None
     assert token.strip() != token or not token or by_the_kernel(token) is None
 
 
-@pytest.mark.parametrize("token", ["0e9999999999999999999", "-0", "0." + "0" * 5000, "000"])
+@pytest.mark.parametrize("token", ["0e99999999", "-0", "0." + "0" * 5000, "000"])
 def test_zeros(token):
     assert whole(token) == 0 == by_the_kernel(token)
