@@ -2,17 +2,17 @@
 # make test   everything the build server checks: style, types, import rules, tests, README
 # make lint   style, types and import rules only
 # make clean  remove everything that make made
-# make reproduce            rerun the papers, writes docs/reproduction.md (needs MANYCLASS_DATA; an hour on two cores)
-# make reproduce QUICK=1    the same on small slices, does it run (four minutes once compiled)
-# make reproduce-recall-tree  the tables and plots of the Recall Tree paper (needs MANYCLASS_DATA; an hour)
-# make reproduce-label-tree  ablation and online tables of the label tree (needs MANYCLASS_DATA; ten minutes)
-# make reproduce-lom-trees  tables of the LOM and MLOM trees (needs MANYCLASS_DATA; half an hour)
-# make reproduce-spectral-tree  tables of the spectral tree, peers beside it (needs MANYCLASS_DATA; half an hour)
-# make reproduce-files       parsing speed, mutated lines and models, kills in training, rounded files (half an hour)
-# make reproduce-theory       the bound of Theorem 2 beside the error (a minute)
-# make race                   ours and all peers on the same rows, writes docs/race.md (needs MANYCLASS_DATA; hours)
-# make race QUICK=1           the same on small slices, does it run (five minutes once peers are installed)
-# make bench                  speed: ALOI, up to a million classes, single rows, first use, sparse text (half an hour, idle)
+# make reproduce            rerun the papers and write docs/reproduction.md (needs MANYCLASS_DATA; an hour on two cores)
+# make reproduce QUICK=1    the same on small slices, a check that the scripts run (four minutes once compiled)
+# make reproduce-recall-tree    tables and plots of the Recall Tree paper (needs MANYCLASS_DATA; an hour)
+# make reproduce-label-tree     ablation and online tables of the label tree (needs MANYCLASS_DATA; ten minutes)
+# make reproduce-lom-trees      tables of the LOM and MLOM trees (needs MANYCLASS_DATA; half an hour)
+# make reproduce-spectral-tree  tables of the spectral tree, with other packages (needs MANYCLASS_DATA; half an hour)
+# make reproduce-files      parsing speed, damaged lines and models, interrupted training, rounded weights (half an hour)
+# make reproduce-theory     the bound of Theorem 2 and the measured error (a minute)
+# make race                 our estimators and other packages on the same rows, writes docs/race.md (hours)
+# make race QUICK=1         the same on small slices, a check that all run (five minutes once the packages are installed)
+# make bench                speed: ALOI, up to a million classes, single rows, first use, sparse text (half an hour, idle)
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -33,7 +33,7 @@ lint: .venv/.installed-dev
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports > .venv/imports.txt || { cat .venv/imports.txt; exit 1; }
 
-# REPRODUCE takes more options: make reproduce REPRODUCE='--only figure_4 in_order'
+# More options: make reproduce REPRODUCE='--only figure_4 in_order'
 reproduce: .venv/.installed-plot
 	@$(BIN)/python reproduce/all.py $(if $(QUICK),--quick) $(REPRODUCE)
 
@@ -63,17 +63,17 @@ reproduce-files: .venv/.installed-plot
 reproduce-theory: .venv/.installed-plot
 	@$(BIN)/python reproduce/theory/theorem_2.py
 
-# A race that was stopped goes on where it was. RACE takes more options: make race RACE='--entrants pecos --again pecos'
+# An interrupted race continues where it stopped. More options: make race RACE='--entrants pecos --again pecos'
 race: .venv/.installed-plot
-	@$(BIN)/python reproduce/race/race.py --folder .venv/peers $(if $(QUICK),--quick) $(RACE)
+	@$(BIN)/python benchmarks/race.py --folder .venv/peers $(if $(QUICK),--quick) $(RACE)
 
 bench: .venv/.installed-plot
-	@$(BIN)/python reproduce/speed/aloi.py --crossed --vw-folder .venv/vowpalwabbit $(if $(QUICK),--quick)
-	@$(BIN)/python reproduce/speed/classes.py --vw-folder .venv/vowpalwabbit $(if $(QUICK),--quick)
-	@$(BIN)/python reproduce/speed/classes.py --rows-per-class 20 --most 100000 --name classes_20 \
+	@$(BIN)/python benchmarks/speed/aloi.py --crossed --vw-folder .venv/vowpalwabbit $(if $(QUICK),--quick)
+	@$(BIN)/python benchmarks/speed/classes.py --vw-folder .venv/vowpalwabbit $(if $(QUICK),--quick)
+	@$(BIN)/python benchmarks/speed/classes.py --rows-per-class 20 --most 100000 --name classes_20 \
 	  --vw-folder .venv/vowpalwabbit $(if $(QUICK),--quick)
 	@for script in single_rows.py first_use.py sparse.py; do \
-	  $(BIN)/python reproduce/speed/$$script $(if $(QUICK),--quick) || exit 1; done
+	  $(BIN)/python benchmarks/speed/$$script $(if $(QUICK),--quick) || exit 1; done
 
 clean:
 	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,4 +1,4 @@
-"""One cell of the race, in a process of its own: ``python -m manyclass.bench.cell FOLDER``; see `manyclass.bench.race`.
+"""One cell of the race, in a process of its own: ``python -m benchmarks.cell FOLDER``; see `benchmarks.race_run`.
 
 FOLDER holds `request.json` and gets `result.json`. The rows are in the folder that the request names.
 """

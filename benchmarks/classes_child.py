@@ -1,6 +1,6 @@
 """One point of the curve of cost against the number of classes, in a process of its own: its peak of memory is its own.
 
-Run as `python -m manyclass.bench.classes_child '{"n_classes": 1000, ...}'`; prints one line of JSON.
+Run as `python -m benchmarks.classes_child '{"n_classes": 1000, ...}'`; prints one line of JSON.
 """
 
 import json
@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.hierarchy import Hierarchy
 from benchmarks.runners import measure
 from benchmarks.timing import seconds_of
 from manyclass import OneAgainstAllClassifier, RecallTreeClassifier
-from manyclass.datasets import Hierarchy
 
 FAR = 2**40  # where the test rows begin
 _BATCH = 1 << 16

@@ -67,7 +67,7 @@ class Hierarchy:
 
     Examples
     --------
-    >>> from manyclass.datasets import Hierarchy
+    >>> from benchmarks.hierarchy import Hierarchy
     >>> stream = Hierarchy(1_000_000)
     >>> X, y = stream.rows(3)
     >>> X.shape, X.dtype, y.dtype
@@ -140,7 +140,7 @@ class Hierarchy:
 
         Examples
         --------
-        >>> from manyclass.datasets import Hierarchy
+        >>> from benchmarks.hierarchy import Hierarchy
         >>> stream = Hierarchy(1000)
         >>> bool((stream.rows(10)[0][7:] == stream.rows(3, first=7)[0]).all())
         True
@@ -179,7 +179,7 @@ class Hierarchy:
 
         Examples
         --------
-        >>> from manyclass.datasets import Hierarchy
+        >>> from benchmarks.hierarchy import Hierarchy
         >>> [len(y) for X, y in Hierarchy(1000).batches(10, batch_size=4)]
         [4, 4, 2]
         """
@@ -204,7 +204,7 @@ class Hierarchy:
 
         Examples
         --------
-        >>> from manyclass.datasets import Hierarchy
+        >>> from benchmarks.hierarchy import Hierarchy
         >>> stream = Hierarchy(1000)
         >>> X, y = stream.rows(1000)
         >>> centres = stream.centres(range(1000))
@@ -237,7 +237,7 @@ class Hierarchy:
         Examples
         --------
         >>> import numpy as np
-        >>> from manyclass.datasets import Hierarchy
+        >>> from benchmarks.hierarchy import Hierarchy
         >>> positions = Hierarchy(1000).positions(np.arange(1000))
         >>> bool((np.sort(positions) == np.arange(1000)).all())
         True
@@ -260,7 +260,7 @@ class Hierarchy:
 
         Examples
         --------
-        >>> from manyclass.datasets import Hierarchy
+        >>> from benchmarks.hierarchy import Hierarchy
         >>> float(Hierarchy(1000).frequencies(range(1000)).sum().round(9))
         1.0
         """

@@ -1,4 +1,4 @@
-"""When, by which sources and on what machine something was measured."""
+"""When, with which sources and on what machine something was measured."""
 
 import os
 import platform
@@ -7,24 +7,25 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).resolve().parents[1]  # of the repository
+
 
 def commit() -> str:
-    """The commit of these sources, with a plus where they were changed since; unknown outside a checkout."""
-    here = Path(__file__).parent
-    told = []
-    for words in (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "--", str(here.parent)]):
+    """The commit of the sources, with a plus if they have changed since; unknown outside a checkout."""
+    printed = []
+    for words in (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "--", "src", "benchmarks"]):
         try:
-            done = subprocess.run(["git", "-C", str(here), *words], capture_output=True, text=True)
+            done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
         except OSError:
             return "unknown"
         if done.returncode:
             return "unknown"
-        told.append(done.stdout.strip())
-    return told[0] + ("+" if told[1] else "")
+        printed.append(done.stdout.strip())
+    return printed[0] + ("+" if printed[1] else "")
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers depend on besides the sources."""
+    """The processor and the versions of the packages."""
     versions = {name: version(name) for name in ("numpy", "scipy", "numba", "scikit-learn")}
     return {"machine": _processor(), "python": platform.python_version(), "versions": versions}
 
@@ -32,8 +33,8 @@ def machine() -> dict[str, Any]:
 def _processor() -> str:
     names = [platform.processor() or platform.machine()]
     try:
-        told = dict(line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().splitlines() if ":" in line)
-        names += [value.strip() for key, value in told.items() if key.strip() == "model name"]
+        facts = dict(line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().splitlines() if ":" in line)
+        names += [value.strip() for key, value in facts.items() if key.strip() == "model name"]
     except OSError:
         pass
     memory = physical_bytes()
@@ -42,7 +43,7 @@ def _processor() -> str:
 
 
 def physical_bytes() -> int | None:
-    """The machine's memory, where the system says."""
+    """The memory of the machine, if the system reports it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

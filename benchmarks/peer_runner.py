@@ -1,4 +1,4 @@
-"""Train and ask one peer inside its own environment: ``python peer_runner.py FOLDER``; see `manyclass.bench.peers`.
+"""Train and ask one peer inside its own environment: ``python peer_runner.py FOLDER``; see `benchmarks.peers`.
 
 This file and `runners/` run under the peer's Python, without manyclass: they import numpy, scipy and the peer only.
 FOLDER holds `request.json` (peer, options, k, threads, several) and the sparse matrices `X_train.npz`, `Y_train.npz`

@@ -1,261 +1,127 @@
-"""The race: our estimators and the peers on the same rows, one at a time, each cell in a process of its own.
+"""The race: our estimators and other packages on the same rows in the same run; writes docs/race.md. See --help."""
 
-A cell is an entrant on a set. Its numbers are kept as one JSON file, so that a race that was stopped goes on where it
-was; a cell that failed or took too long is kept with the reason. What is measured, for ours as for the peers:
-
-- training: wall clock of the training call, rows in memory, ours compiled beforehand on a few rows; the median of three
-  where it took less than 10 seconds;
-- prediction: five best labels for all test rows in one call, median of up to three; and for one row at a time on one
-  thread, the median over up to 200 rows, ours by `predict_topk` and by `predictor`;
-- memory: the most that the process held from training to prediction, rows included, and what it held before;
-- the size of the model on disk.
-
-`manyclass.bench.peers` says more on the peers.
-"""
-
-import json
+import argparse
+import dataclasses
+import math
 import os
-import re
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
+ROOT = Path(__file__).resolve().parents[1]
+if __name__ == "__main__":
+    sys.path[0] = str(ROOT)  # of the repository: `benchmarks` is not installed
 
-from benchmarks.cell import write_rows
-from benchmarks.entrants import ENTRANTS, Entrant, settings_of
-from benchmarks.origin import commit, machine
-from benchmarks.peers import PEERS
-from benchmarks.sets import SETS, RaceSet, Rows, SetUnavailable, prepare
-from benchmarks.vw import PeerUnavailable, peer_environment
+from benchmarks.entrants import ENTRANTS  # noqa: E402
+from benchmarks.origin import physical_bytes  # noqa: E402
+from benchmarks.race_page import summary, write_page  # noqa: E402
+from benchmarks.race_run import Plan, read_cells, run_race  # noqa: E402
+from benchmarks.sets import SETS  # noqa: E402
 
-DONE, FAILED, LATE, SKIPPED, ABSENT = "done", "failed", "late", "skipped", "not installed"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to run, and how."""
-
-    cells: Path  # the folder of results
-    environments: Path  # where the peers are installed
-    sets: Sequence[str] = tuple(SETS)
-    entrants: Sequence[str] = tuple(ENTRANTS)
-    cap_seconds: float = 300.0  # for the process of one cell
-    memory_bytes: int | None = None  # for the process of one cell
-    threads: int = 2
-    n_train: int | None = None
-    n_test: int | None = None
-    install_seconds: float = 900.0  # for one command that installs a peer
-    end_seconds: float | None = None  # no cell is begun later than this after the start
-    commands: Mapping[str, Sequence[str]] = field(default_factory=dict)  # a peer's Python, instead of installing it
-    again: Sequence[str] = ()  # sets, entrants or cells (``set/entrant``) to run though they have a result
+HOME, PAGE = ROOT / "benchmarks" / "race", ROOT / "docs" / "race.md"
+# A quick look: does everybody run on every kind of set. Its numbers mean nothing. The cap leaves time to compile. No
+# cell is begun after the end; with the last one, its peer installed before, that makes five minutes at most.
+QUICK_ROWS, QUICK_TEST_ROWS, QUICK_CAP, QUICK_INSTALL, QUICK_END = 300, 30, 35.0, 60.0, 262.0
+QUICK_SETS = ("clinc150", "bibtex", "hierarchy-1000")  # words, several labels, numbers
 
 
-def run_race(plan: Plan, say: Callable[[str], None] = print) -> None:
-    """Run the cells of a plan that have no result yet, and those that may have a better one now.
-
-    These are the cells to do again, those of peers that could not be installed, those that were late with less time
-    than the plan gives, and those skipped for a reason that is gone. Nothing that goes wrong in a cell ends the race:
-    its reason is kept in place of its numbers.
+def main(arguments: Sequence[str] | None = None, home: Path = HOME, page: Path = PAGE) -> int:
+    """Run what the options request, then write the page from all results.
 
     Parameters
     ----------
-    plan : Plan
-        What to run.
-    say : callable
-        Takes a line for each cell.
+    arguments : sequence of str or None
+        The words after the command; None for those of the process.
+    home : path
+        The folder of results: `cells`, `figures` and, for a quick look, `quick` beside them.
+    page : path
+        The page to write; that of a quick look is in `quick`.
+
+    Returns
+    -------
+    int
+        The exit status: 130 when it was interrupted.
     """
-    start = time.monotonic()
-    plan.cells.mkdir(parents=True, exist_ok=True)
-    started: dict[str, list[str] | str] = {}
-    for name in plan.sets:
-        one = SETS[name]
-        able = [entrant for entrant in map(ENTRANTS.__getitem__, plan.entrants) if entrant.takes(one)]
-        waiting = [entrant for entrant in able if _waits(plan, one, entrant)]
-        if not waiting:
-            continue
-        try:
-            rows = prepare(one, plan.n_train, plan.n_test)
-        except SetUnavailable as error:
-            say(f"{name}: left out, {error}")
-            continue
-        with tempfile.TemporaryDirectory(prefix="manyclass-race-") as work:
-            write_rows(Path(work) / "rows", rows)
-            facts = _facts(rows)
-            del rows
-            for entrant in waiting:
-                if plan.end_seconds is not None and time.monotonic() - start > plan.end_seconds:
-                    say(f"time is up; the same command{' without --again' if plan.again else ''} goes on from here")
-                    return
-                cell = _cell(plan, one, entrant, facts, Path(work), started)
-                _write(_path(plan, one, entrant), cell)
-                say(line_of(cell))
+    options = _options(arguments)
+    if options.quick:
+        home, page = home / "quick", home / "quick" / page.name
+    plan = _plan(options, home / "cells")
+    status = 0
+    # Told to end, by a terminal or a system that shuts down, it ends the cell that runs: no peer stays behind.
+    before = [(number, signal.signal(number, signal.default_int_handler)) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        if not options.page_only:
+            run_race(plan, lambda line: print(line, flush=True))
+    except KeyboardInterrupt:
+        without = " without --again" if options.again else ""
+        print(f"interrupted; the same command{without} goes on from here", file=sys.stderr)
+        status = 130
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+    cells = read_cells(plan.cells)
+    if cells:
+        write_page(cells, page, home / "figures")
+        print("\n".join(summary(cells)))
+        print(f"{len(cells)} cells on {os.path.relpath(page)}")
+    return status
 
 
-def read_cells(folder: Path) -> list[dict[str, Any]]:
-    """All results in a folder, those of known sets and entrants, in their order."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
-    known = [cell for cell in found if cell["set"] in SETS and cell["entrant"] in ENTRANTS]
-    places = list(SETS), list(ENTRANTS)
-    return sorted(known, key=lambda cell: (places[0].index(cell["set"]), places[1].index(cell["entrant"])))
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The options, or an error that says which of them cannot be."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    for name in options.again:
+        words = name.split("/")
+        kinds = [[*SETS, *ENTRANTS]] if len(words) == 1 else [SETS, ENTRANTS]
+        if len(words) > 2 or not all(word in kind for word, kind in zip(words, kinds, strict=True)):
+            parser.error(f"--again {name}: no set, entrant or set/entrant of this name; --help lists them")
+        chosen = [*(options.sets or (QUICK_SETS if options.quick else SETS)), *(options.entrants or ENTRANTS)]
+        if not all(word in chosen for word in words):
+            parser.error(f"--again {name}: not among what is run; name it with --sets or --entrants, too")
+    for option in ("cap", "memory_gb", "threads"):
+        value = getattr(options, option)
+        if value is not None and not 0 < value < math.inf:
+            parser.error(f"--{option.replace('_', '-')} must be more than 0 and finite, got {value:g}")
+    if Path(options.folder).exists() and not Path(options.folder).is_dir():
+        parser.error(f"--folder {options.folder}: is a file; name a folder, it is made if needed")
+    if options.ours and options.entrants and not any(ENTRANTS[name].ours for name in options.entrants):
+        parser.error(f"--ours leaves out {', '.join(options.entrants)}: nothing to run")
+    return options
 
 
-def one_row_seconds(cell: dict[str, Any]) -> float:
-    """The time of one row by the call that is made for it: ours is `predictor`."""
-    return cell["predictor_seconds"] or cell["predict_one_seconds"]
-
-
-def line_of(cell: dict[str, Any]) -> str:
-    """A cell in one line."""
-    head = f"{cell['set']}, {cell['entrant']}: "
-    if cell["state"] != DONE:
-        return f"{head}{cell['state']}, {cell['reason']}"
-    return (
-        f"{head}{100 * cell['precision']['1']:.2f} %, trained in {cell['train_seconds']:.2f} s, answered in "
-        f"{cell['predict_seconds']:.3f} s, {1e6 * one_row_seconds(cell):.0f} µs for one row"
-    )
-
-
-def _path(plan: Plan, one: RaceSet, entrant: Entrant) -> Path:
-    return plan.cells / f"{one.name}.{entrant.name}.json"
-
-
-def _waits(plan: Plan, one: RaceSet, entrant: Entrant) -> bool:
-    """Whether a cell is to be run; an old result stays until the new one takes its place."""
-    path = _path(plan, one, entrant)
-    if not path.exists() or not {one.name, entrant.name, f"{one.name}/{entrant.name}"}.isdisjoint(plan.again):
-        return True
-    cell = json.loads(path.read_text(encoding="utf-8"))
-    if cell["state"] == SKIPPED:
-        return _hopeless(plan, one, entrant) != cell["reason"]
-    return cell["state"] == ABSENT or (cell["state"] == LATE and cell["cap_seconds"] < plan.cap_seconds)
-
-
-def _write(path: Path, cell: dict[str, Any]) -> None:
-    """In one step: a race that is stopped leaves no half a cell."""
-    half = path.with_suffix(".half")
-    half.write_text(json.dumps(cell, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(half, path)
-
-
-def _facts(rows: Rows) -> dict[str, Any]:
-    X, y, X_test, y_test = rows
-    n_classes = y.shape[1] if y.ndim == 2 else int(max(y.max(), y_test.max())) + 1
-    n_values = X.nnz if sp.issparse(X) else np.count_nonzero(X)
-    return {
-        "n_train": X.shape[0], "n_test": X_test.shape[0], "n_features": X.shape[1], "n_classes": n_classes,
-        "n_values": int(n_values),
-    }  # fmt: skip
-
-
-def _cell(
-    plan: Plan, one: RaceSet, entrant: Entrant, facts: dict[str, Any], work: Path, started: dict[str, list[str] | str]
-) -> dict[str, Any]:
-    settings = settings_of(entrant, facts, plan.cap_seconds)
-    cell: dict[str, Any] = {
-        "set": one.name, "entrant": entrant.name, "state": FAILED, "reason": "", **facts, "settings": settings,
-        "threads": plan.threads, "cap_seconds": plan.cap_seconds, "sliced": (plan.n_train or plan.n_test) is not None,
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "commit": commit(), **machine(),
-    }  # fmt: skip
-    if smaller := _hopeless(plan, one, entrant):
-        return {**cell, "state": SKIPPED, "reason": smaller}
-    command: list[str] | str = []
-    if not entrant.ours:
-        command = _start(plan, entrant, started)
-        if isinstance(command, str):
-            return {**cell, "state": ABSENT, "reason": command}
-    request = {
-        "entrant": entrant.name, "estimator": entrant.estimator, "settings": settings, "threads": plan.threads,
-        "n_test": entrant.n_test, "rows": str(work / "rows"), "command": command, "memory_bytes": plan.memory_bytes,
-    }  # fmt: skip
-    return {**cell, **run_capped(request, work / "cell", plan.cap_seconds, plan.threads)}
-
-
-def _hopeless(plan: Plan, one: RaceSet, entrant: Entrant) -> str:
-    """Why a set need not be tried: what became of the entrant on the next smaller one of its series."""
-    smaller = [SETS[name] for name in list(SETS)[: list(SETS).index(one.name)] if SETS[name].series == one.series]
-    if not one.series or not smaller:
-        return ""
-    path = _path(plan, smaller[-1], entrant)
-    cell: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"state": DONE}
-    if cell["state"] in (DONE, ABSENT) or (cell["state"] == LATE and cell["cap_seconds"] < plan.cap_seconds):
-        return ""
-    return cell["reason"] if cell["state"] == SKIPPED else f"{cell['reason']}, with {cell['n_classes']:,} classes"
-
-
-def _start(plan: Plan, entrant: Entrant, started: dict[str, list[str] | str]) -> list[str] | str:
-    """The words that start a peer's Python, or why there is none; installed at most once in a race."""
-    if entrant.name in plan.commands:
-        return list(plan.commands[entrant.name])
-    peer = PEERS[entrant.name]
-    if peer.peer not in started:
-        try:
-            folder = plan.environments / peer.peer
-            started[peer.peer] = [str(peer_environment(folder, *peer.installs, timeout=plan.install_seconds))]
-        except PeerUnavailable as error:
-            started[peer.peer] = f"could not be installed: {_install_reason(str(error))}"
-    return started[peer.peer]
-
-
-def run_capped(request: dict[str, Any], folder: Path, cap_seconds: float, threads: int) -> dict[str, Any]:
-    """Run one cell in a process of its own, and end it with all that it started when its time is over."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    (folder / "request.json").write_text(json.dumps(request))
-    # The library below numpy would take all cores.
-    bounds = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "OPENBLAS", "MKL")}
-    environment = {**os.environ, **bounds}
-    if not request["estimator"]:
-        environment["TMPDIR"] = str(folder)  # a peer that is ended leaves nothing behind
-    words = [sys.executable, "-m", "manyclass.bench.cell", str(folder)]
-    with open(folder / "errors.txt", "wb") as errors:
-        process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, env=environment,
-            start_new_session=True,
+def _plan(options: argparse.Namespace, cells: Path) -> Plan:
+    entrants = [name for name in options.entrants or ENTRANTS if ENTRANTS[name].ours or not options.ours]
+    sets = [name for name in SETS if name in (options.sets or SETS)]  # a series from its smallest on
+    memory = options.memory_gb * 1e9 if options.memory_gb else 0.75 * (physical_bytes() or 0)
+    plan = Plan(
+        cells=cells, environments=Path(options.folder), sets=sets, entrants=entrants,
+        cap_seconds=options.cap, threads=options.threads, memory_bytes=int(memory) or None, again=options.again,
+    )  # fmt: skip
+    if options.quick:
+        plan = dataclasses.replace(
+            plan, sets=sets if options.sets else QUICK_SETS, n_train=QUICK_ROWS, n_test=QUICK_TEST_ROWS,
+            cap_seconds=min(options.cap, QUICK_CAP), install_seconds=QUICK_INSTALL, end_seconds=QUICK_END,
         )  # fmt: skip
-        try:
-            process.wait(cap_seconds)
-        except subprocess.TimeoutExpired:
-            return {"state": LATE, "reason": f"not done in {cap_seconds:g} s"}
-        finally:
-            _end(process)
-    if process.returncode == 0 and (folder / "result.json").exists():
-        return {"state": DONE, **json.loads((folder / "result.json").read_text())}
-    if process.returncode < 0:
-        return {"state": FAILED, "reason": f"ended by the system with signal {-process.returncode}"}
-    return {"state": FAILED, "reason": _reason((folder / "errors.txt").read_text(errors="replace"))}
+    return plan
 
 
-def _end(process: subprocess.Popen) -> None:
-    """End a process and its children; they are a group of their own."""
-    if hasattr(os, "killpg"):
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-    else:
-        process.kill()
-    process.wait()
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Our estimators and the peers, the same rows in the same run.")
+    add = parser.add_argument
+    add("--quick", action="store_true", help="small slices, five minutes once peers are installed: does it run")
+    add("--ours", action="store_true", help="our estimators only; installs nothing")
+    add("--sets", nargs="+", choices=list(SETS), metavar="SET", help=f"some sets: {', '.join(SETS)}")
+    add("--entrants", nargs="+", choices=list(ENTRANTS), metavar="NAME", help=f"some of {', '.join(ENTRANTS)}")
+    add("--again", nargs="+", default=[], metavar="NAME", help="anew: a set, an entrant or a cell (set/entrant)")
+    add("--page-only", action="store_true", help="run nothing, write the page from the results there are")
+    add("--cap", type=float, default=300.0, help="seconds for one cell (300)")
+    add("--memory-gb", type=float, help="memory for one cell (three quarters of the machine's)")
+    add("--threads", type=int, default=2, help="for training and for answering many rows (2)")
+    add("--folder", default=".venv/peers", help="where the peers are installed (.venv/peers)")
+    return parser
 
 
-def _install_reason(text: str) -> str:
-    """What a build said went wrong, where pip's own last word is only that one failed."""
-    told = re.search(r"^\s*((?:fatal )?error: .*)$", text, re.MULTILINE)
-    return _reason(told[1] if told else text)
-
-
-def _reason(text: str) -> str:
-    """The last line that says something, short and without paths of this machine."""
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("[notice]")]
-    last = re.sub(r"(?<![\w.])(?:/[\w.+-]+){2,}", "…", lines[-1] if lines else "no reason given")
-    last = re.sub(r"^[\w.]*\.(\w+(?:Error|Unavailable))\b", r"\1", last)
-    return last if len(last) <= 200 else f"{last[:199]}…"
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.entrants import ENTRANTS, OURS
-from benchmarks.race import DONE, one_row_seconds
+from benchmarks.race_run import DONE, one_row_seconds
 from benchmarks.sets import SERIES, SETS
 
 Cell = dict[str, Any]

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import normalize
 
-from manyclass.datasets import DataNotFound, Hierarchy, load, tfidf_transformer
+from benchmarks.hierarchy import Hierarchy
+from manyclass.datasets import DataNotFound, load, tfidf_transformer
 
 SERIES = "hierarchy"
 SCALE = (1_000, 3_000, 10_000, 30_000, 100_000)
@@ -76,7 +77,7 @@ def rows_of(name: str) -> Rows:
 
     Examples
     --------
-    >>> from manyclass.bench.sets import rows_of
+    >>> from benchmarks.sets import rows_of
     >>> X, y, X_test, y_test = rows_of("wordnet-hypernym")
     >>> X.shape, bool(abs(X[0].power(2).sum() - 1) < 1e-6)
     ((54992, 38102), True)

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 from page import RUNS, read_runs, write_page  # noqa: E402
 
 DONE, NO_DATA, PARTLY, FAILED, LATE = "done", "no data", "done in part", "FAILED", "NOT DONE IN TIME"

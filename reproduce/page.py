@@ -7,6 +7,8 @@ import re
 import subprocess
 from pathlib import Path
 
+from benchmarks.tables import markdown_table
+
 # paper: (folder, its tables in order, as (heading, name of the result, script)). What else lies in a folder of results
 # comes after them.
 PAPERS = {
@@ -100,7 +102,8 @@ def write_page(root: Path, page: Path, quick: bool = False) -> list[str]:
                 missing.append(f"{folder}/{name}")
                 parts.append(f"### {heading}\n\nNot run yet: `python reproduce/{folder}/{script}`.\n")
     pattern = "*/results/quick/*.csv" if quick else "*/results/*.csv"
-    rest = sorted(path for path in root.glob(pattern) if path not in shown)
+    found = [*root.glob(pattern), *(root.parent / "benchmarks").glob(pattern)]
+    rest = sorted((path for path in found if path not in shown), key=lambda path: path.parts[-4:])
     if rest:
         parts.append(f"## {BEYOND}\n")
         parts += [section(title_of(path), path, page) for path in rest]
@@ -146,16 +149,14 @@ def section(heading: str, path: Path, page: Path, script: str | None = None) -> 
 def folder_of(path: Path) -> str:
     """The folder of the scripts whose results hold a table."""
     parents = [parent for parent in path.parents if parent.name == "results"]
-    return f"reproduce/{parents[0].parent.name}"
+    return f"{parents[0].parent.parent.name}/{parents[0].parent.name}"
 
 
 def table(path: Path) -> str:
-    """A CSV file as a Markdown table; columns of numbers to the right."""
+    """A CSV file as a Markdown table."""
     with open(path, newline="", encoding="utf-8") as file:
         head, *rows = list(csv.reader(file))
-    number = [all(text[:1] in "–<-+0123456789" for text in column) for column in zip(*rows, strict=True)]
-    marks = ["---:" if right else "---" for right in number]
-    return "\n".join(f"| {' | '.join(text.replace('|', '/') for text in texts)} |" for texts in (head, marks, *rows))
+    return markdown_table(head, rows)
 
 
 def notes_of(path: Path) -> list[str]:

@@ -1,4 +1,8 @@
-"""What all scripts here share: options, data that may be missing, tables and plots in `results/`."""
+"""What all scripts share: options, data that may be missing, tables and plots in `results/`.
+
+Each folder of scripts has a link to this file. Importing it also puts the root of the repository on the path, so that
+a script can import `benchmarks` and `reproduce`, which are not installed.
+"""
 
 import argparse
 import csv
@@ -10,14 +14,19 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import scipy.sparse as sp
+from sklearn.preprocessing import normalize
 
-from benchmarks.origin import commit, machine
 from manyclass.datasets import DataNotFound, load, tfidf_transformer
 from manyclass.datasets.local import find
 from manyclass.metrics import difference_interval, n_minus_1_chi_squared
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
+from benchmarks.origin import commit, machine
+from benchmarks.sets import COUNTS
+from benchmarks.tables import markdown_table, numeric_columns, p_text
 
 # Okabe and Ito's colours, told apart by the colour-blind.
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#999999"
@@ -66,6 +75,14 @@ def load_tfidf(name: str):
     return weigh.transform(X_train), y_train, weigh.transform(X_test), y_test
 
 
+def load_unit(name: str):
+    """A set as float32 rows of unit length: word counts weighted by tf-idf, others as they are."""
+    if name in COUNTS:
+        return load_tfidf(name)
+    X_train, y_train, X_test, y_test = load_or_skip(name)
+    return normalize(X_train).astype(np.float32), y_train, normalize(X_test).astype(np.float32), y_test
+
+
 def nine_to_one(name: str, step: int = 1):
     """All rows of a set, dense, and nine tenths of them to learn, drawn at random; every `step`-th of them only."""
     X, y, X_test, y_test = load_or_skip(name)
@@ -90,11 +107,6 @@ def p_value(error_a: float, n_a: int, error_b: float, n_b: int) -> float:
     return n_minus_1_chi_squared(round(error_a * n_a / 100), n_a, round(error_b * n_b / 100), n_b)[1]
 
 
-def p_text(p: float) -> str:
-    """A p-value as the paper prints it."""
-    return "< 0.0001" if p < 0.0001 else f"{p:.4f}"
-
-
 def compare(ours: float, n: int, theirs: float | str | None, n_theirs: int, who: str = "paper") -> dict:
     """Two columns from rates in percent: the difference in points with its 95 % interval, and the p-value."""
     difference, p = f"ours − {who} [95 %]", f"p, vs {who}"
@@ -117,7 +129,7 @@ def publish(name: str, title: str, rows: list[dict], notes: list[str], quick: bo
     """
     head = list(rows[0])
     cells = [["–" if row[key] is None else str(row[key]) for key in head] for row in rows]
-    number = [all(text[:1] in "–<-+0123456789" for text in column) for column in zip(*cells, strict=True)]
+    number = numeric_columns(cells)
     widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
 
     def line(texts) -> str:
@@ -136,9 +148,7 @@ def publish(name: str, title: str, rows: list[dict], notes: list[str], quick: bo
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([head, *cells])
-    marks = ["---:" if right else "---" for right in number]
-    table = "\n".join(f"| {' | '.join(texts)} |" for texts in (head, marks, *cells))
-    body = "\n\n".join([f"# {title}", table, *notes])
+    body = "\n\n".join([f"# {title}", markdown_table(head, cells), *notes])
     (folder / f"{name}.md").write_text(body + "\n", encoding="utf-8")
     origin = {"date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "commit": commit(), **machine()}
     origin |= {"script": Path(sys.argv[0]).name, "quick": quick}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.runners.task import Task, Trained, best_sparse, pad, spans
+from .task import Task, Trained, best_sparse, pad, spans
 
 
 def omikuji(task: Task) -> Trained:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.runners.task import Task, Trained, pad, spans
+from .task import Task, Trained, pad, spans
 
 
 def river_stream(task: Task) -> Trained:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.runners.task import Task, Trained, best, best_sparse
+from .task import Task, Trained, best, best_sparse
 
 DENSE = 0.2  # from this share of values that are not zero, rows are given as dense arrays
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.runners.task import Task, Trained, pad, spans
+from .task import Task, Trained, pad, spans
 
 # Its command line, which also notes the most memory that it held; see `measure.peak_bytes`.
 COMMAND = """
@@ -28,7 +28,7 @@ def vowpal(task: Task) -> Trained:
     """
     import vowpalwabbit
 
-    from benchmarks.runners import measure
+    from . import measure
 
     vw = import_module(f"{__package__.removesuffix('runners')}vw")
     options = dict(task.options)

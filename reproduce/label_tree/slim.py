@@ -4,12 +4,11 @@ import os
 import tempfile
 
 import numpy as np
-from report import at_hand, load_or_skip, load_tfidf, parse, publish
-from sklearn.preprocessing import normalize
+from report import at_hand, load_unit, parse, publish
 
 from manyclass import LabelTreeClassifier, load_model
 
-SETS = {"wordnet-hypernym": False, "clinc150": False, "eurlex-4k": True}  # several labels a row?
+SETS = ("wordnet-hypernym", "clinc150", "eurlex-4k")
 PRUNES = (None, 0.0, 0.1, 0.3, 0.5, 1.0)  # None: the whole model
 
 
@@ -28,10 +27,7 @@ def main() -> None:
     args = parse(__doc__, sets={"nargs": "*", "default": list(SETS), "help": "which sets to run"})
     rows = []
     for name in at_hand(args.sets):
-        several = SETS[name]
-        X, y, X_test, y_test = load_or_skip(name) if several else load_tfidf(name)
-        if several:
-            X, X_test = normalize(X), normalize(X_test)
+        X, y, X_test, y_test = load_unit(name)
         if args.quick:
             X, y = X[:2000], y[:2000]
         order = np.random.default_rng(0).permutation(X.shape[0])

@@ -3,12 +3,11 @@
 The best setting was chosen on a tenth of the training rows; docs/log/aloi.md lists what was tried.
 """
 
-import time
-
 import numpy as np
 import scipy.sparse as sp
 from report import BLUE, GREY, ORANGE, compare, load_or_skip, new_plot, parse, publish, save
 
+from benchmarks.timing import fit_seconds
 from manyclass import NormalizedAdaGrad, OneAgainstAllClassifier, RecallTreeClassifier
 
 LEVELS = 9
@@ -70,9 +69,7 @@ def main() -> None:
         inputs, test_inputs = X_train, X_test
         if "levels" in name:
             inputs, test_inputs = add_levels(X_train), add_levels(X_test)
-        start = time.perf_counter()
-        model.fit(inputs, y_train)
-        seconds = time.perf_counter() - start
+        seconds = fit_seconds(model, inputs, y_train)
         told = model.diagnose(test_inputs, y_test)
         errors.append(100 * (1 - told["accuracy"]))
         is_tree = isinstance(model, RecallTreeClassifier)

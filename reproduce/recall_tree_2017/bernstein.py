@@ -3,8 +3,6 @@
 Words of enwik8 from the six before, and WordNet definitions to hypernyms.
 """
 
-import time
-
 from report import (
     BLUE,
     GREEN,
@@ -20,6 +18,7 @@ from report import (
     save,
 )
 
+from benchmarks.timing import fit_seconds
 from manyclass import AdaGrad, RecallTreeClassifier
 from manyclass.datasets import load
 
@@ -58,9 +57,7 @@ def main() -> None:
         n = len(y_test)
         for bound in BOUNDS:
             model = RecallTreeClassifier(beam=1, bernstein=bound, random_state=0, **options)
-            start = time.perf_counter()
-            model.fit(X_train, y_train)
-            seconds = time.perf_counter() - start
+            seconds = fit_seconds(model, X_train, y_train)
             told = model.diagnose(X_test, y_test)
             error = errors[name, bound] = 100 * (1 - told["accuracy"])
             rows.append(

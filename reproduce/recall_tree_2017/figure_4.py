@@ -6,7 +6,6 @@ one-against-all learns from drawn negatives, as in the paper on ODP, and answers
 
 import gc
 import json
-import time
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +26,7 @@ from report import (
     save,
 )
 
+from benchmarks.timing import fit_and_predict
 from manyclass import AdaGrad, LomTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier
 
 TREE, PAPER_TREE, FLAT, LOM = "Recall Tree, defaults", "Recall Tree, the paper's", "one-against-all", "LOM tree"
@@ -89,13 +89,7 @@ def rows_of(name: str, args):
 
 def measure(model, X, y, X_test, y_test) -> dict:
     """Error, seconds, work and bytes of one model; code compiled on a few rows beforehand."""
-    type(model)(**model.get_params(deep=False)).fit(X[:300], y[:300]).predict(X_test[:9])
-    start = time.perf_counter()
-    model.fit(X, y)
-    train = time.perf_counter() - start
-    start = time.perf_counter()
-    model.predict(X_test)
-    predict = time.perf_counter() - start
+    train, predict = fit_and_predict(model, X, y, X_test)
     told = model.diagnose(X_test, y_test)
     return {**told, "train": train, "predict": 1e6 * predict / len(y_test), "bytes": model.n_bytes_, "n": len(y_test)}
 
@@ -203,7 +197,7 @@ def main() -> None:
         f"table, and answers {args.asked:,} test rows there, spread over all. model MB holds all that further learning "
         "needs.",
         "VW: Vowpal Wabbit's recall_tree, oaa and log_multi as the last `make race` measured them, with its settings "
-        "(reproduce/race/cells). Its own demo reports 11.2 % for the Recall Tree on ALOI. p: N - 1 chi-squared test; "
+        "(benchmarks/race/cells). Its own demo reports 11.2 % for the Recall Tree on ALOI. p: N - 1 chi-squared test; "
         "intervals: Newcombe's.",
         "Settings: " + "; ".join(settings) + ".",
     ]

@@ -5,16 +5,16 @@ Recall Tree on the same rows.
 """
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 from report import BLUE, GREY, ORANGE, at_hand, load_tfidf, new_plot, p_text, p_value, parse, publish, save
 
+from benchmarks.runners import measure
+from benchmarks.timing import fit_seconds
 from benchmarks.vw import PeerUnavailable, find_vw, run_recall_tree, write_vw_text
 from manyclass import RecallTreeClassifier
 
@@ -43,11 +43,9 @@ def run_one(name: str, quick: bool) -> dict:
     """Train and test on one set, in this process."""
     X_train, y_train, X_test, y_test = rows_of(name, quick)
     model = RecallTreeClassifier(random_state=0)
-    start = time.perf_counter()
-    model.fit(X_train, y_train)
-    seconds = time.perf_counter() - start
+    seconds = fit_seconds(model, X_train, y_train)
     told = model.diagnose(X_test, y_test)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    peak = measure.peak_bytes() or 0
     sizes = {"classes": len(model.classes_), "features": X_train.shape[1], "n_train": len(y_train), "n": len(y_test)}
     # The share of test rows whose class has a training row: the most that anybody can answer.
     known = float(np.mean(np.isin(y_test, y_train)))

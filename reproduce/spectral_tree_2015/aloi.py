@@ -1,11 +1,10 @@
 """The spectral paper on ALOI: Table 3 (purity of the root), Table 4 (tree and flat classifier), ablations of §5.2."""
 
-import time
-
 import numpy as np
 from report import compare, load_or_skip, parse, publish
 from sklearn.preprocessing import normalize
 
+from benchmarks.timing import fit_and_predict, fit_seconds
 from manyclass import AdaGrad, OneAgainstAllClassifier, SpectralFilter, SpectralTreeClassifier
 
 # what: (options, the paper's test recall and accuracy, its accuracy on the training rows)
@@ -14,13 +13,11 @@ ROWS = {
     "defaults": ({}, (None, None, None)),
     "as the paper: rank 50, output of a leaf its own": (PAPER_CLASSIFIER, ("96.5", "91.03", "95.97")),
     "§5.2: the same classifier at every leaf": ({**PAPER_CLASSIFIER, "leaf": "shared"}, ("96.5", "89.53", "95.43")),
-    "§5.2: every row goes one way in building the tree": ({**PAPER_CLASSIFIER, "spread": 0.0}, ("93.3", None, None)),
     "§5.2: likeliest paths in training the classifier": (
         {**PAPER_CLASSIFIER, "randomized": False},
         ("96.5", "79.34", "97.90"),
     ),
     "defaults, the same classifier at every leaf": ({"leaf": "shared"}, (None, None, None)),
-    "defaults, every row goes one way in building the tree": ({"spread": 0.0}, (None, None, None)),
     "defaults, likeliest paths in training the classifier": ({"randomized": False}, (None, None, None)),
 }
 
@@ -51,9 +48,7 @@ def random_splits(X, y, X_test, y_test, n: int, rng) -> np.ndarray:
 def table_3(X, y, X_test, y_test, quick: bool) -> None:
     """The root's split beside random ones."""
     SpectralFilter(max_depth=1, random_state=0).fit(X[:2000], y[:2000])  # compile
-    begun = time.perf_counter()
-    SpectralFilter(max_depth=1, random_state=0).fit(X, y)
-    seconds = time.perf_counter() - begun
+    seconds = fit_seconds(SpectralFilter(max_depth=1, random_state=0), X, y)
     rows, notes = splits("as they are", X, y, X_test, y_test, quick)
     X, X_test = normalize(X).astype(np.float32), normalize(X_test).astype(np.float32)
     unit = splits("of length 1", X, y, X_test, y_test, quick)
@@ -89,13 +84,7 @@ def splits(kind: str, X, y, X_test, y_test, quick: bool) -> tuple[list[dict], li
 
 def describe(name: str, clf, X, y, X_test, y_test, paper) -> dict:
     """One row of Table 4."""
-    begun = time.perf_counter()
-    clf.fit(X, y)
-    seconds = time.perf_counter() - begun
-    clf.predict(X_test[:10])
-    begun = time.perf_counter()
-    clf.predict(X_test)
-    each = (time.perf_counter() - begun) / len(y_test)
+    seconds, predict = fit_and_predict(clf, X, y, X_test)
     told, seen = clf.diagnose(X_test, y_test), clf.diagnose(X[::10], y[::10])
     flat = isinstance(clf, OneAgainstAllClassifier)
     recall_gap, _ = compare(100 * told["recall"], len(y_test), paper[0], 10_800).values()
@@ -113,7 +102,7 @@ def describe(name: str, clf, X, y, X_test, y_test, paper) -> dict:
         "train accuracy": f"{100 * seen['accuracy']:.2f}",
         "paper's train": paper[2],
         "train s": f"{seconds:.1f}",
-        "rows/s": f"{1 / each:,.0f}",
+        "rows/s": f"{len(y_test) / predict:,.0f}",
         "MB": f"{clf.n_bytes_ / 1e6:.1f}",
     }
     print(row, flush=True)
@@ -132,7 +121,6 @@ def main() -> None:
     if args.table == 3:
         return
     flat = OneAgainstAllClassifier(rank=50, n_epochs=10, random_state=0)
-    SpectralTreeClassifier(random_state=0).fit(X[:500], y[:500]).predict(X_test)  # compile
     rows = [describe("flat, rank 50", flat, X, y, X_test, y_test, (None, "91.12", None))]
     for name, (options, paper) in ROWS.items():
         clf = SpectralTreeClassifier(random_state=0, n_jobs=2, **options)

@@ -1,18 +1,16 @@
 """The spectral tree with several labels a row, beside PECOS, napkinXC and omikuji in the same run [ST §5.3-5.4]."""
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
-import time
-from statistics import median
 
 import numpy as np
-from report import at_hand, compare, load_or_skip, parse, publish
-from sklearn.preprocessing import normalize
+from report import at_hand, compare, load_unit, parse, publish
 
 from benchmarks.peers import run_peer
+from benchmarks.runners import measure
+from benchmarks.timing import fit_seconds
 from benchmarks.vw import PeerUnavailable
 from manyclass import SpectralTreeClassifier
 from manyclass.metrics import precision_at_k
@@ -28,9 +26,8 @@ EXTRA = {
 
 def rows_of(name: str, quick: bool):
     """Rows of length 1, thinned out for a quick look."""
-    X, Y, X_test, Y_test = load_or_skip(name)
+    X, Y, X_test, Y_test = load_unit(name)
     step = 20 if quick else 1
-    X, X_test = normalize(X).astype(np.float32), normalize(X_test).astype(np.float32)
     return X[::step], Y[::step], X_test[::step], Y_test[::step]
 
 
@@ -46,22 +43,16 @@ def run_one(name: str, quick: bool) -> dict:
     few = min(1000, X.shape[0])
     SpectralTreeClassifier(random_state=0, n_jobs=2).fit(X[:few], Y[:few]).predict_topk(X_test[:few], 1)
     clf = SpectralTreeClassifier(random_state=0, n_jobs=2)
-    begun = time.perf_counter()
-    clf.fit(X, Y)
-    train = time.perf_counter() - begun
-    seconds = []
-    for _ in range(3):
-        begun = time.perf_counter()
-        top, _ = clf.predict_topk(X_test, 5)
-        seconds.append(time.perf_counter() - begun)
+    train = fit_seconds(clf, X, Y)
+    predict, (top, _) = measure.median_of_passes(lambda: clf.predict_topk(X_test, 5))
     told = clf.diagnose(X_test, Y_test)
     return {
         "precision": [float(100 * precision_at_k(Y_test, top, k)) for k in (1, 3, 5)],
         "train": train,
-        "predict": median(seconds),
+        "predict": predict,
         "n": len(Y_test.indptr) - 1,
         "MB": clf.n_bytes_ / 1e6,
-        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak": (measure.peak_bytes() or 0) / 2**20,
         "frequent": 100 * recall_of_frequent(Y, Y_test, round(told["candidates_scored"])),
         **told,
     }

@@ -49,7 +49,7 @@ def entropy_after_splits(
 
     Examples
     --------
-    >>> from manyclass.metrics import entropy_after_splits
+    >>> from reproduce.theory.boosting import entropy_after_splits
     >>> round(entropy_after_splits(100, 0.4, 8), 3), round(entropy_after_splits(100, 0.4, 8, sharp=True), 3)
     (1.626, 1.022)
     """
@@ -89,7 +89,7 @@ def splits_needed(
 
     Examples
     --------
-    >>> from manyclass.metrics import splits_needed
+    >>> from reproduce.theory.boosting import splits_needed
     >>> round(splits_needed(1.0, 0.4, 8)), round(splits_needed(1.0, 0.4, 8, sharp=True))
     (891999, 115)
     """
@@ -153,7 +153,7 @@ def error_after_splits(n_splits: Any, gamma: float, entropy: float, sharp: bool 
     --------
     Eight equal labels and perfect splits, and a thousand, where the bound says nothing:
 
-    >>> from manyclass.metrics import error_after_splits
+    >>> from reproduce.theory.boosting import error_after_splits
     >>> round(error_after_splits(7, 1.0, 3.0), 3), round(error_after_splits(7, 1.0, 3.0, sharp=True), 3)
     (0.921, 0.204)
     >>> round(error_after_splits(999, 1.0, 9.966), 2)
@@ -193,7 +193,7 @@ def error_after_splits_of(shares: Any, gamma: float, entropy: float, sharp: bool
 
     Examples
     --------
-    >>> from manyclass.metrics import error_after_splits_of
+    >>> from reproduce.theory.boosting import error_after_splits_of
     >>> error_after_splits_of([1, 0.5, 0.5], 0.75, 2.0), error_after_splits_of([1, 0.5, 0.5], 0.75, 2.0, sharp=True)
     (0.5, 0.25)
     """

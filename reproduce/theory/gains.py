@@ -42,7 +42,7 @@ def leaf_entropy(leaves: Any, base: float = e) -> float:
     --------
     Four equal labels in one leaf, then two and two:
 
-    >>> from manyclass.metrics import leaf_entropy
+    >>> from reproduce.theory.gains import leaf_entropy
     >>> leaf_entropy([5, 5, 5, 5], base=2), leaf_entropy([[5, 5, 0, 0], [0, 0, 5, 5]], base=2)
     (2.0, 1.0)
     """
@@ -75,7 +75,7 @@ def leaf_error(leaves: Any) -> float:
 
     Examples
     --------
-    >>> from manyclass.metrics import leaf_error
+    >>> from reproduce.theory.gains import leaf_error
     >>> leaf_error([[5, 1, 0], [0, 1, 3]])
     0.2
     """
@@ -118,7 +118,7 @@ def split_gain(left: Any, right: Any, share: float = 1.0, base: float = e) -> An
 
     Examples
     --------
-    >>> from manyclass.metrics import split_gain
+    >>> from reproduce.theory.gains import split_gain
     >>> split_gain([10, 0], [0, 10], base=2), round(split_gain([9, 1], [1, 9], base=2), 3)
     (1.0, 0.531)
     """
@@ -156,7 +156,7 @@ def split_gain_bound(left: Any, right: Any, share: float = 1.0) -> Any:
 
     Examples
     --------
-    >>> from manyclass.metrics import split_gain, split_gain_bound
+    >>> from reproduce.theory.gains import split_gain, split_gain_bound
     >>> round(split_gain([9, 1], [1, 9]), 4), round(split_gain_bound([9, 1], [1, 9]), 4)
     (0.3681, 0.32)
     """
@@ -189,7 +189,7 @@ def weak_hypothesis_gamma(left: Any, right: Any) -> Any:
 
     Examples
     --------
-    >>> from manyclass.metrics import weak_hypothesis_gamma
+    >>> from reproduce.theory.gains import weak_hypothesis_gamma
     >>> round(weak_hypothesis_gamma([9, 3], [1, 7]), 12)
     0.3
     """
@@ -221,7 +221,7 @@ def weak_learning_gamma(left: Any, right: Any) -> float:
 
     Examples
     --------
-    >>> from manyclass.metrics import weak_learning_gamma
+    >>> from reproduce.theory.gains import weak_learning_gamma
     >>> round(weak_learning_gamma([[10, 0, 8, 2], [9, 0, 0, 0]], [[0, 10, 2, 8], [1, 0, 2, 8]]), 4)
     0.639
     """
@@ -254,7 +254,7 @@ def two_class_gain(share: float, right_share: Any, gamma: float) -> Any:
 
     Examples
     --------
-    >>> from manyclass.metrics import two_class_gain
+    >>> from reproduce.theory.gains import two_class_gain
     >>> two_class_gain(0.5, [0.3, 0.5, 0.7], 0.2).round(4)
     array([0.0242, 0.0201, 0.0242])
     """
@@ -291,7 +291,7 @@ def worst_right_share(share: float, gamma: float) -> float:
 
     Examples
     --------
-    >>> from manyclass.metrics import worst_right_share
+    >>> from reproduce.theory.gains import worst_right_share
     >>> round(worst_right_share(0.1, 0.2), 3), round(worst_right_share(0.1, 0.5), 3)
     (0.446, 0.36)
     """

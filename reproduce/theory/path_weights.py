@@ -40,7 +40,7 @@ def path_weights(parent: Any, labels: Any, n_labels: int | None = None) -> sp.cs
     --------
     A root with two leaves, which answer 2 and 0; one row goes to each leaf:
 
-    >>> from manyclass.metrics import path_weights
+    >>> from reproduce.theory.path_weights import path_weights
     >>> weights = path_weights([-1, 0, 0], [-1, 2, 0])
     >>> ([[1, 1, 0], [1, 0, 1]] @ weights).argmax(axis=1)
     array([2, 0])

@@ -77,7 +77,7 @@ def split_objective(left: Any, right: Any) -> Any:
     --------
     Two labels apart, then mixed a little, then alike on both sides:
 
-    >>> from manyclass.metrics import split_objective
+    >>> from reproduce.theory.splits import split_objective
     >>> split_objective([8, 0], [0, 8]), split_objective([7, 1], [1, 7]), split_objective([4, 4], [4, 4])
     (1.0, 0.75, 0.0)
     """
@@ -108,7 +108,7 @@ def split_objective_of_rows(left: Any, right: Any) -> Any:
 
     Examples
     --------
-    >>> from manyclass.metrics import split_objective_of_rows
+    >>> from reproduce.theory.splits import split_objective_of_rows
     >>> split_objective_of_rows([7, 1], [1, 7])
     12.0
     """
@@ -138,7 +138,7 @@ def split_objective_by_class(left: Any, right: Any) -> np.ndarray:
 
     Examples
     --------
-    >>> from manyclass.metrics import split_objective_by_class
+    >>> from reproduce.theory.splits import split_objective_by_class
     >>> split_objective_by_class([6, 0, 2], [0, 3, 1]).round(3)
     array([0.667, 1.333, 0.   ])
     """
@@ -171,7 +171,7 @@ def split_objective_of_margins(margins: Any, labels: Any) -> float:
 
     Examples
     --------
-    >>> from manyclass.metrics import split_objective_of_margins
+    >>> from reproduce.theory.splits import split_objective_of_margins
     >>> split_objective_of_margins([1.0, 0.5, -1.5, -2.0], [0, 0, 1, 1])
     2.5
     """
@@ -210,7 +210,7 @@ def class_split_objective(left: Any, right: Any, equal_classes: bool = False) ->
     --------
     One frequent label against three rare ones; two labels against two:
 
-    >>> from manyclass.metrics import class_split_objective
+    >>> from reproduce.theory.splits import class_split_objective
     >>> lone, paired = ([8, 0, 0, 0], [0, 2, 2, 4]), ([8, 2, 0, 0], [0, 0, 2, 4])
     >>> class_split_objective(*lone), class_split_objective(*paired)
     (0.5, 0.46875)
@@ -249,7 +249,7 @@ def right_share(left: Any, right: Any) -> Any:
 
     Examples
     --------
-    >>> from manyclass.metrics import right_share
+    >>> from reproduce.theory.splits import right_share
     >>> right_share([6, 0], [0, 2])
     0.25
     """
@@ -276,7 +276,7 @@ def purity_factor(left: Any, right: Any) -> Any:
 
     Examples
     --------
-    >>> from manyclass.metrics import purity_factor
+    >>> from reproduce.theory.splits import purity_factor
     >>> purity_factor([7, 2], [1, 6])
     0.1875
     """
@@ -306,7 +306,7 @@ def right_share_bounds(objective: Any) -> tuple[Any, Any]:
 
     Examples
     --------
-    >>> from manyclass.metrics import right_share_bounds
+    >>> from reproduce.theory.splits import right_share_bounds
     >>> right_share_bounds(0.75), right_share_bounds(1.0)
     ((0.25, 0.75), (0.5, 0.5))
     """
@@ -345,7 +345,7 @@ def purity_bound(objective: Any, right_share: Any, sharp: bool = False) -> Any:
     --------
     A pure split of a quarter from the rest has Ω = 4 · ¼ · ¾:
 
-    >>> from manyclass.metrics import purity_bound
+    >>> from reproduce.theory.splits import purity_bound
     >>> purity_bound(0.75, 0.25), purity_bound(0.75, 0.25, sharp=True)
     (1.0, 0.0)
     """

@@ -11,7 +11,8 @@ from report import BLUE, GREEN, GREY, ORANGE, parse, plt, publish, save
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from manyclass.metrics import error_after_splits, error_after_splits_of, leaf_entropy, leaf_error, weak_learning_gamma
+from reproduce.theory.boosting import error_after_splits, error_after_splits_of
+from reproduce.theory.gains import leaf_entropy, leaf_error, weak_learning_gamma
 
 BEST = 4096  # labels up to which perfect splits are drawn
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest, norm
 
 from benchmarks import hierarchy_kernels as kernel
-from manyclass.datasets import Hierarchy
+from benchmarks.hierarchy import Hierarchy
 
 both_kinds = pytest.mark.parametrize("sparse", [False, True])
 
@@ -86,7 +86,7 @@ def test_bytes_are_the_known_ones(sparse, known):
 def test_without_the_compiler_the_bytes_are_the_same():
     source = "\n".join([
         "import hashlib, warnings", "import numpy as np", "import scipy.sparse as sp",
-        "from manyclass.datasets import Hierarchy", inspect.getsource(as_bytes), inspect.getsource(digest),
+        "from benchmarks.hierarchy import Hierarchy", inspect.getsource(as_bytes), inspect.getsource(digest),
         "warnings.simplefilter('error')", "print(digest(False), digest(True))",
     ])  # fmt: skip
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -11,11 +11,11 @@ import pytest
 import scipy.sparse as sp
 
 from benchmarks import cell as cell_module
-from benchmarks import race, race_page
+from benchmarks import race_page, race_run
 from benchmarks.entrants import ENTRANTS, settings_of
-from benchmarks.race import Plan, read_cells, run_race
-from benchmarks.race_command import main
+from benchmarks.race import main
 from benchmarks.race_plots import style
+from benchmarks.race_run import Plan, read_cells, run_race
 from benchmarks.sets import SCALE, SETS, SetUnavailable, prepare, shuffled
 
 OURS = tuple(name for name, entrant in ENTRANTS.items() if entrant.ours)
@@ -49,8 +49,8 @@ def test_our_cells_hold_what_was_measured(plan):
         cell = cells[name]
         assert (cell["state"], cell["set"], cell["n_train"], cell["n_test"]) == ("done", "wordnet-hypernym", 400, 60)
         assert 0 <= cell["precision"]["1"] <= 1
-        assert min(cell["train_seconds"], cell["predict_seconds"], cell["predict_one_seconds"]) > 0
-        assert 0 < cell["predictor_seconds"] < cell["predict_one_seconds"]
+        times = ("train_seconds", "predict_seconds", "predict_one_seconds", "predictor_seconds")
+        assert min(cell[key] for key in times) > 0
         assert cell["n_trainings"] in (1, 3)
         assert cell["model_bytes"] >= cell["slim_bytes"] > 0
         assert (cell["settings"]["random_state"], cell["threads"], cell["sliced"]) == (0, 1, True)
@@ -73,22 +73,22 @@ def test_what_a_cell_started_is_ended_with_it():
     process = subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, start_new_session=True)
     with process.stdout as told:
         assert told.readline() == b"begun\n"
-        race._end(process)
+        race_run._end(process)
         assert told.read() == b""  # comes to an end only when the child is gone too
     assert process.returncode == -9
 
 
 def test_a_race_goes_on_where_it_was(plan, monkeypatch):
     ran = []
-    monkeypatch.setattr(race, "run_capped", lambda request, *_: ran.append(request["entrant"]) or {"state": "late"})
+    monkeypatch.setattr(race_run, "run_capped", lambda request, *_: ran.append(request["entrant"]) or {"state": "late"})
     run_race(plan, lambda line: None)
     assert ran == []
     again = {
         "wordnet-hypernym/recall-tree": ["recall-tree"], "pecos": ["pecos"], "aloi": [],
         "wordnet-hypernym": [*OURS, "pecos"],
     }  # fmt: skip
-    monkeypatch.setattr(race, "_write", lambda path, cell: None)
-    monkeypatch.setattr(race, "line_of", str)
+    monkeypatch.setattr(race_run, "_write", lambda path, cell: None)
+    monkeypatch.setattr(race_run, "line_of", str)
     for name, redone in again.items():
         ran.clear()
         run_race(dataclasses.replace(plan, again=[name]), lambda line: None)
@@ -98,13 +98,13 @@ def test_a_race_goes_on_where_it_was(plan, monkeypatch):
 def test_a_cell_is_tried_again_where_that_may_help(tmp_path):
     one, entrant = SETS["clinc150"], ENTRANTS["vw-plt"]
     plan = Plan(tmp_path, tmp_path, cap_seconds=300.0)
-    assert race._waits(plan, one, entrant)
+    assert race_run._waits(plan, one, entrant)
     for state, cap, waits in (
         ("late", 120.0, True), ("late", 300.0, False), ("done", 120.0, False),
         ("failed", 120.0, False), ("not installed", 300.0, True),
     ):  # fmt: skip
         (tmp_path / "clinc150.vw-plt.json").write_text(json.dumps({"state": state, "cap_seconds": cap}))
-        assert race._waits(plan, one, entrant) == waits, (state, cap)
+        assert race_run._waits(plan, one, entrant) == waits, (state, cap)
 
 
 def test_a_skipped_cell_is_tried_again_when_its_reason_is_gone(tmp_path):
@@ -113,13 +113,13 @@ def test_a_skipped_cell_is_tried_again_when_its_reason_is_gone(tmp_path):
     late = {"state": "late", "reason": "not done in 120 s", "cap_seconds": 120.0, "n_classes": 3000}
     skipped = {"state": "skipped", "reason": "not done in 120 s, with 3,000 classes", "cap_seconds": 120.0}
     shorter, longer = (Plan(tmp_path, tmp_path, cap_seconds=cap) for cap in (120.0, 300.0))
-    race._write(race._path(shorter, large, entrant), skipped)
+    race_run._write(race_run._path(shorter, large, entrant), skipped)
     for before, waits in ((late, False), ({**late, "state": "done"}, True), ({**late, "reason": "no room"}, True)):
-        race._write(race._path(shorter, small, entrant), before)
-        assert race._waits(shorter, large, entrant) == waits
-    race._write(race._path(shorter, small, entrant), late)
-    assert race._waits(longer, small, entrant) and race._waits(longer, large, entrant)
-    assert race._hopeless(longer, large, entrant) == ""
+        race_run._write(race_run._path(shorter, small, entrant), before)
+        assert race_run._waits(shorter, large, entrant) == waits
+    race_run._write(race_run._path(shorter, small, entrant), late)
+    assert race_run._waits(longer, small, entrant) and race_run._waits(longer, large, entrant)
+    assert race_run._hopeless(longer, large, entrant) == ""
 
 
 def test_an_old_result_stays_until_the_new_one_is_there(plan, monkeypatch):
@@ -129,7 +129,7 @@ def test_an_old_result_stays_until_the_new_one_is_there(plan, monkeypatch):
     def gone(*_):
         raise SetUnavailable("not here")
 
-    monkeypatch.setattr(race, "prepare", gone)
+    monkeypatch.setattr(race_run, "prepare", gone)
     run_race(dataclasses.replace(plan, again=["recall-tree"]), lambda line: None)
     assert path.read_text() == kept
 
@@ -167,13 +167,13 @@ def test_sentences_name_the_peers_that_are_ahead():
         "(60.00 %), p < 0.0001."
     )
     assert told[1] == "Trains faster than LabelTree (2 s): VW oaa (1 s, 40.00 %)."
-    assert told[3] == "Predictions one row faster than LabelTree (2,000 µs): VW oaa (1,000 µs, 40.00 %)."
-    assert told[4] == "Takes less memory at its peak than LabelTree (not known): no peer."
+    assert told[3] == "Predicts one row faster than LabelTree (2,000 µs): VW oaa (1,000 µs, 40.00 %)."
+    assert told[4] == "Has a lower peak memory than LabelTree (unknown): no peer."
     assert told[5] == "Has a smaller model than LabelTree (1.0 MB): no peer."
-    assert told[6].endswith("in accuracy and time of training together: PECOS XR-Linear, VW oaa.")
+    assert told[6].endswith("in both accuracy and training time: PECOS XR-Linear, VW oaa.")
     assert race_page.sentences(done[::2]) == []
     ahead = race_page.sentences([made_up("label-tree", 0.7, 1.0), made_up("pecos", 0.6, 9.0)])
-    assert "is ahead of" in ahead[0] and ahead[-1].endswith("together: none.")
+    assert "is ahead of" in ahead[0] and ahead[-1].endswith("prediction time: none.")
 
 
 def test_the_summary_has_our_best_and_the_best_peer_of_a_set():
@@ -192,21 +192,21 @@ def test_sentences_are_fair():
     near = made_up("pecos", 0.51, 1.0, n_test=1000, peak_bytes=10**8)
     near["precision"]["3"] = 0.4
     told = race_page.sentences([near, ours], several=True)
-    assert told[0].startswith("P@1: our best, LabelTree (50.00 %), is not told apart from the best peer")
+    assert told[0].startswith("P@1: our best, LabelTree (50.00 %), is not significantly different from the best peer")
     assert told[1].startswith("P@3: our best, LabelTree (50.00 %), is ahead of") and "P@5" in told[2]
-    assert told[6] == "Takes less memory at its peak than LabelTree (1,000.0 MB): PECOS XR-Linear (100.0 MB, 51.00 %)."
-    # Asked about few rows, it took less time in all, not less for a row.
+    assert told[6] == "Has a lower peak memory than LabelTree (1,000.0 MB): PECOS XR-Linear (100.0 MB, 51.00 %)."
+    # Less time in all, because of fewer test rows, but not less per row.
     few = made_up("river-one-vs-rest", 0.5, 1.0, n_test=100)
     assert race_page.sentences([ours, few])[2].endswith("no peer.")
     # The call that is made for single rows counts.
     held = made_up("label-tree", 0.5, 2.0, predictor_seconds=1e-5)
     assert race_page.sentences([held, made_up("vw-oaa", 0.4, 1.0)])[3] == (
-        "Predictions one row faster than LabelTree (10 µs): no peer."
+        "Predicts one row faster than LabelTree (10 µs): no peer."
     )
     assert "| 2,000 / 10 |" in race_page.table([held], several=False)[2]
-    # Its file holds what further learning needs: not to be compared with ours for answers only.
+    # Its file allows further training, so it is compared with our whole file.
     whole = made_up("vw-plt", 0.4, 9.0, size=5 * 10**5)
-    smaller = "Has a smaller model than LabelTree (0.1 MB, 1.0 MB beside Vowpal Wabbit's): VW plt (0.5 MB"
+    smaller = "Has a smaller model than LabelTree (0.1 MB, 1.0 MB compared with Vowpal Wabbit): VW plt (0.5 MB"
     assert race_page.sentences([ours, whole])[5].startswith(smaller)
     assert race_page.sentences([ours, made_up("pecos", 0.4, 9.0, size=5 * 10**5)])[5].endswith("no peer.")
 
@@ -214,7 +214,7 @@ def test_sentences_are_fair():
 def test_tables_show_several_labels_and_fewer_rows():
     cells = [made_up("label-tree", 0.5, 2.0, slim_bytes=5 * 10**5), made_up("vw-plt", 0.25, 1.0, n_test=10, note="odd")]
     lines = race_page.table(cells, several=True)
-    assert lines[0].startswith("| who | P@1 % | P@3 % | P@5 % | train s |")
+    assert lines[0].startswith("| entrant | P@1 % | P@3 % | P@5 % | train s |")
     assert lines[2].startswith("| **LabelTree** | 50.00 | 50.00 | 50.00 | 2.00 | 2,000.0 | 2,000 | – | 1.0 / 0.5 |")
     assert lines[3].endswith("| odd; 10 test rows |") and "| VW plt 1 |" in lines[3]
 
@@ -228,8 +228,8 @@ def test_a_larger_set_is_not_tried_after_a_smaller_one_was_not_done(tmp_path):
         ("skipped", "why"),
     ):  # fmt: skip
         path.write_text(json.dumps({"state": state, "reason": "why", "n_classes": 7, "cap_seconds": 300.0}))
-        assert race._hopeless(plan, large, ENTRANTS["lom-tree"]) == found
-    assert race._hopeless(plan, small, ENTRANTS["lom-tree"]) == ""
+        assert race_run._hopeless(plan, large, ENTRANTS["lom-tree"]) == found
+    assert race_run._hopeless(plan, small, ENTRANTS["lom-tree"]) == ""
 
 
 def test_an_installation_that_fails_is_tried_once(tmp_path, monkeypatch):
@@ -237,19 +237,19 @@ def test_an_installation_that_fails_is_tried_once(tmp_path, monkeypatch):
 
     def broken(folder, *installs, timeout):
         tried.append(folder.name)
-        raise race.PeerUnavailable("pip failed with status 1:\nERROR: no wheel in /usr/lib/python3\n")
+        raise race_run.PeerUnavailable("pip failed with status 1:\nERROR: no wheel in /usr/lib/python3\n")
 
-    monkeypatch.setattr(race, "peer_environment", broken)
+    monkeypatch.setattr(race_run, "peer_environment", broken)
     started = {}
     plan = Plan(tmp_path, tmp_path)
-    told = {race._start(plan, ENTRANTS[name], started) for name in ("omikuji", "omikuji-bonsai")}
+    told = {race_run._start(plan, ENTRANTS[name], started) for name in ("omikuji", "omikuji-bonsai")}
     assert (tried, told) == (["omikuji"], {"could not be installed: ERROR: no wheel in …"})
 
 
 def test_a_failed_build_is_told_by_its_own_error():
     text = "pip failed:\n   error: failed to get `itertools`\n   Caused by:\n\nERROR: Could not build wheels"
-    assert race._install_reason(text) == "error: failed to get `itertools`"
-    assert race._install_reason("ERROR: no such package") == "ERROR: no such package"
+    assert race_run._install_reason(text) == "error: failed to get `itertools`"
+    assert race_run._install_reason("ERROR: no such package") == "ERROR: no such package"
 
 
 def test_rows_are_shuffled_alike_and_travel(tmp_path):
@@ -301,7 +301,7 @@ def test_each_entrant_looks_different():
 
 def test_the_command_runs_our_side_only(tmp_path, capsys, monkeypatch):
     seen = []
-    monkeypatch.setattr("manyclass.bench.race_command.run_race", lambda plan, say: seen.append(plan))
+    monkeypatch.setattr("benchmarks.race.run_race", lambda plan, say: seen.append(plan))
     words = ["--quick", "--ours", "--sets", "wordnet-hypernym", "--folder", str(tmp_path)]
     assert main(words, tmp_path, tmp_path / "docs" / "race.md") == 0
     (plan,) = seen
@@ -312,7 +312,7 @@ def test_the_command_runs_our_side_only(tmp_path, capsys, monkeypatch):
     def stopped(plan, say):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("manyclass.bench.race_command.run_race", stopped)
+    monkeypatch.setattr("benchmarks.race.run_race", stopped)
     assert main(["--again", "pecos"], tmp_path, tmp_path / "docs" / "race.md") == 130
     assert "without --again goes on from here" in capsys.readouterr().err
 

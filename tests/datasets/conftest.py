@@ -1,8 +1,8 @@
-"""A cache of its own for every test, and a web server on this machine: no test needs a network."""
+"""Each test has its own cache and a local web server; no test needs a network."""
 
 import pytest
 
-from manyclass.datasets import download
+from manyclass.datasets import fetching
 from tests.datasets.server import Server
 
 
@@ -15,7 +15,7 @@ def server():
 
 @pytest.fixture
 def cache(tmp_path):
-    """The folder of this test's cache."""
+    """The cache folder of this test."""
     return tmp_path / "cache"
 
 
@@ -23,6 +23,5 @@ def cache(tmp_path):
 def _own_cache(cache, monkeypatch):
     monkeypatch.setenv("MANYCLASS_CACHE", str(cache))
     monkeypatch.delenv("MANYCLASS_DATA", raising=False)
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(download, "_WAITS", (0.0, 0.0))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(fetching, "_RETRIES", 0)

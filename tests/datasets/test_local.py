@@ -5,27 +5,12 @@ import lzma
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
-from manyclass.datasets import DataNotFound, available, load, names
+from manyclass.datasets import DataNotFound, available, cache_folder, load, names
+from manyclass.datasets.packed import pack_matrix, pack_names
 
 TRAIN = np.array([[0, 2, 0, 1], [0, 0, 0, 0], [7, 0, 0, 3]], dtype=np.float32)
 TEST = np.array([[0, 0, 5, 0], [1, 0, 0, 0]], dtype=np.float32)
-
-
-def press(matrix: np.ndarray, key: str, ones: bool = False) -> dict[str, np.ndarray]:
-    """The packed form of one matrix."""
-    csr = sp.csr_matrix(matrix)
-    packed = {
-        f"{key}.shape": np.array(csr.shape),
-        f"{key}.counts": np.diff(csr.indptr).astype(np.int32),
-        f"{key}.delta": np.diff(csr.indices, prepend=0).astype(np.int32),
-    }
-    return packed if ones else packed | {f"{key}.data": csr.data.astype(np.uint8)}
-
-
-def text(*words: str) -> np.ndarray:
-    return np.frombuffer("\n".join(words).encode(), np.uint8)
 
 
 @pytest.fixture
@@ -41,9 +26,9 @@ def write(tmp_path, monkeypatch):
     return write
 
 
-def test_one_label_a_row(write):
+def test_one_label_per_row(write):
     y_train, y_test = np.array([4, 0, 9]), np.array([1, 0])
-    write("small", **press(TRAIN, "X_train"), **press(TEST, "X_test"), y_train=y_train, y_test=y_test)
+    write("small", **pack_matrix(TRAIN, "X_train"), **pack_matrix(TEST, "X_test"), y_train=y_train, y_test=y_test)
     answer = load("small")
     np.testing.assert_array_equal(answer[0].toarray(), TRAIN)
     np.testing.assert_array_equal(answer[1], y_train)
@@ -53,14 +38,14 @@ def test_one_label_a_row(write):
     assert answer[0].format == answer[2].format == "csr"
 
 
-def test_many_labels_a_row(write):
+def test_many_labels_per_row(write):
     Y_train, Y_test = np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]]), np.array([[0, 0, 1], [1, 1, 1]])
     write(
         "tags",
-        **press(TRAIN > 0, "X_train", ones=True),
-        **press(Y_train, "Y_train", ones=True),
-        **press(TEST > 0, "X_test", ones=True),
-        **press(Y_test, "Y_test", ones=True),
+        **pack_matrix(TRAIN > 0, "X_train"),
+        **pack_matrix(Y_train, "Y_train"),
+        **pack_matrix(TEST > 0, "X_test"),
+        **pack_matrix(Y_test, "Y_test"),
     )
     answer = load("tags")
     np.testing.assert_array_equal(answer[0].toarray(), TRAIN > 0)
@@ -80,7 +65,7 @@ def test_dense_inputs_are_scaled(write):
 
 def test_running_text(write):
     train, valid, test = (np.array(part, np.uint16) for part in ([1, 2, 1], [2], [0, 1]))
-    write("pages", train=train, valid=valid, test=test, vocab=text("?", "the", "né"))
+    write("pages", train=train, valid=valid, test=test, vocab=pack_names(["?", "the", "né"]))
     for part, stored in zip(load("pages"), (train, valid, test), strict=True):
         np.testing.assert_array_equal(part, stored)
         assert part.dtype == np.uint16
@@ -88,7 +73,7 @@ def test_running_text(write):
 
 
 def test_unknown_kind_of_names(write):
-    write("pages", train=np.arange(3), vocab=text("a", "b"))
+    write("pages", train=np.arange(3), vocab=pack_names(["a", "b"]))
     with pytest.raises(ValueError, match=r"no names of 'labels'; it has \['vocab'\]"):
         names("pages", "labels")
 
@@ -103,11 +88,11 @@ def test_shipped_set_needs_no_folder(monkeypatch):
 def test_folder_not_set(monkeypatch):
     monkeypatch.delenv("MANYCLASS_DATA", raising=False)
     assert not available("aloi")
-    with pytest.raises(DataNotFound, match=r"Set .* MANYCLASS_DATA to .* holds aloi\.npz\.xz.*: manyclass data aloi$"):
+    with pytest.raises(DataNotFound, match=r"Set .* MANYCLASS_DATA to .* with aloi\.npz\.xz.*: manyclass data aloi$"):
         load("aloi")
 
 
-def test_a_set_without_a_public_home_names_no_command():
+def test_no_command_for_a_set_that_is_not_public():
     with pytest.raises(DataNotFound) as caught:
         load("revdict")
     assert "manyclass data" not in str(caught.value)
@@ -123,7 +108,7 @@ def test_folder_missing(tmp_path, monkeypatch):
 def test_set_missing_from_the_folder(write):
     write("other", train=np.arange(3))
     assert available("other") and not available("aloi")
-    with pytest.raises(DataNotFound, match=r"does not hold aloi\.npz\.xz; it holds other\. .*: manyclass data aloi$"):
+    with pytest.raises(DataNotFound, match=r"has no aloi\.npz\.xz; it has other\. .*: manyclass data aloi$"):
         load("aloi")
 
 
@@ -158,14 +143,23 @@ def test_pickled_objects_are_refused(write):
 
 
 def test_array_missing(write):
-    write("half", **press(TRAIN, "X_train"), y_train=np.array([4, 0, 9]))
+    write("half", **pack_matrix(TRAIN, "X_train"), y_train=np.array([4, 0, 9]))
     with pytest.raises(ValueError, match=r"half\.npz\.xz is not a packed data set: 'X_test"):
         load("half")
 
 
 def test_column_out_of_range(write):
-    packed = press(TRAIN, "X_train") | press(TEST, "X_test")
+    packed = pack_matrix(TRAIN, "X_train") | pack_matrix(TEST, "X_test")
     packed["X_train.delta"][-1] += 5
     write("wide", **packed, y_train=np.zeros(3), y_test=np.zeros(2))
     with pytest.raises(ValueError, match=r"wide\.npz\.xz is not a packed data set"):
         load("wide")
+
+
+def test_cache_folder(monkeypatch, tmp_path):
+    monkeypatch.delenv("MANYCLASS_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "manyclass" / "datasets"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    assert cache_folder() == tmp_path / "me" / ".cache" / "manyclass" / "datasets"

@@ -1,9 +1,7 @@
-"""Data sets: one that ships with the package, larger public ones, and text."""
+"""Data sets: one that ships with the package, public ones that can be fetched, and helpers for text."""
 
-from .errors import DataNotFound, DownloadError
-from .fetching import fetch
-from .folders import cache_folder
-from .local import available, load, names
+from .fetching import DownloadError, fetch
+from .local import DataNotFound, available, cache_folder, load, names
 from .public import PUBLIC_SETS, PublicFile, PublicSet
 from .text import gloss_vectorizer, tfidf_transformer
 from .wordnet import Dataset, load_wordnet

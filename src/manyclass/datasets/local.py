@@ -1,43 +1,78 @@
-"""Larger public data sets, read from a folder of the user's."""
+"""Load a data set by name from the user's folder or from the cache."""
 
 import os
 import re
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .errors import DataNotFound
-from .folders import FOLDER_VARIABLE, cache_folder, packed_name
-from .packed import Readable, read_packed, unpack_names, unpack_split
+from .packed import read_packed, unpack_names, unpack_split
 from .public import PUBLIC_SETS
 from .wordnet import SHIPPED
 
+FOLDER_VARIABLE = "MANYCLASS_DATA"
+CACHE_VARIABLE = "MANYCLASS_CACHE"
+
+
+class DataNotFound(FileNotFoundError):
+    """A data set is not on this machine. The message says what to set, or which command fetches it."""
+
+
+def cache_folder() -> Path:
+    """Return the folder that `fetch` fills; it may not exist yet.
+
+    Returns
+    -------
+    pathlib.Path
+        ``MANYCLASS_CACHE`` if set, otherwise ``manyclass/datasets`` in ``XDG_CACHE_HOME`` or ``~/.cache``.
+
+    Examples
+    --------
+    >>> import os
+    >>> from manyclass.datasets import cache_folder
+    >>> os.environ["MANYCLASS_CACHE"] = "sets"
+    >>> cache_folder().name
+    'sets'
+    >>> del os.environ["MANYCLASS_CACHE"]
+    """
+    named = os.environ.get(CACHE_VARIABLE)
+    if named:
+        return Path(named).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "manyclass" / "datasets"
+
+
+def packed_name(name: str) -> str:
+    """The file name of a packed set."""
+    return f"{name}.npz.xz"
+
 
 def load(name: str) -> tuple[Any, ...]:
-    """Load a data set by name, from the folder ``MANYCLASS_DATA`` (an environment variable) or from the cache.
+    """Load a data set by name.
 
-    Nothing is downloaded here: `fetch`, or the command ``manyclass data NAME``, does that.
+    The folder in the environment variable ``MANYCLASS_DATA`` is searched first, then the cache. Nothing is
+    downloaded; use `fetch` or the command ``manyclass data NAME`` for that.
 
     Parameters
     ----------
     name : str
-        The set; its file is ``NAME.npz.xz``. ``"wordnet-hypernym"`` ships with the package: no folder needed.
+        The set; its file is ``NAME.npz.xz``. ``"wordnet-hypernym"`` ships with the package.
 
     Returns
     -------
     tuple
-        ``(X_train, y_train, X_test, y_test)``. Inputs are float32: CSR, or dense where the set is dense.
-        Labels are int32 class numbers, or an int8 CSR matrix (row, class) where a row may have several.
-        A set of running text (enwik8) gives ``(train, valid, test)`` arrays of word numbers instead.
+        ``(X_train, y_train, X_test, y_test)``. Inputs are float32, CSR or dense. Labels are int32 class numbers, or
+        an int8 CSR indicator matrix for multilabel sets. A set of running text (enwik8) returns
+        ``(train, valid, test)``, arrays of word numbers.
 
     Raises
     ------
     DataNotFound
-        When neither the folder nor the cache holds the set; the message says what to do.
+        If neither the folder nor the cache has the set; the message says what to do.
     ValueError
-        When the file is not a packed data set.
+        If the file is not a packed data set.
 
     Examples
     --------
@@ -57,7 +92,7 @@ def load(name: str) -> tuple[Any, ...]:
 
 
 def available(name: str) -> bool:
-    """Say whether `load` would find the data set.
+    """Return whether `load` would find the data set.
 
     Parameters
     ----------
@@ -67,7 +102,7 @@ def available(name: str) -> bool:
     Returns
     -------
     bool
-        True when its file is there.
+        True if its file exists.
 
     Examples
     --------
@@ -90,19 +125,19 @@ def names(name: str, what: str) -> np.ndarray:
     name : str
         The set.
     what : {"labels", "features", "vocab"}
-        Which names: of the classes, of the columns, or of the word numbers of running text.
+        The names of the classes, of the columns, or of the word numbers of running text.
 
     Returns
     -------
     ndarray of str
-        One name for each number.
+        One name per number.
 
     Raises
     ------
     DataNotFound
-        When neither the folder nor the cache holds the set; the message says what to do.
+        If neither the folder nor the cache has the set; the message says what to do.
     ValueError
-        When the set does not hold such names.
+        If the set has no such names.
 
     Examples
     --------
@@ -117,12 +152,12 @@ def names(name: str, what: str) -> np.ndarray:
     return unpack_names(arrays, what)
 
 
-def find(name: str) -> Readable:
-    """The file of a data set: in ``MANYCLASS_DATA``, else in the cache; else DataNotFound, which says what to do."""
+def find(name: str) -> Traversable:
+    """Return the file of a data set: from the package, ``MANYCLASS_DATA`` or the cache."""
     if not re.fullmatch(r"\w[\w.-]*", name):
-        raise DataNotFound(f"{name!r} is not the name of a data set: letters, digits, dots and hyphens only.")
+        raise DataNotFound(f"{name!r} is not the name of a data set: use letters, digits, dots and hyphens only.")
     if name == SHIPPED:
-        return files("manyclass.datasets") / f"{SHIPPED}.npz.xz"
+        return files("manyclass.datasets") / packed_name(SHIPPED)
     named = os.environ.get(FOLDER_VARIABLE)
     folder = Path(named).expanduser() if named else None
     if folder is not None and not folder.is_dir():
@@ -130,25 +165,13 @@ def find(name: str) -> Readable:
     for place in (folder, cache_folder()):
         if place is not None and (place / packed_name(name)).is_file():
             return place / packed_name(name)
-    raise DataNotFound(f"{_missing(name, folder)} {_remedy(name)}".strip())
-
-
-def _missing(name: str, folder: Path | None) -> str:
-    """Where the set is not."""
     if folder is None:
-        return (
+        reason = (
             f"The data set {name!r} does not ship with manyclass. "
-            f"Set the environment variable {FOLDER_VARIABLE} to the folder that holds {packed_name(name)}."
+            f"Set the environment variable {FOLDER_VARIABLE} to the folder with {packed_name(name)}."
         )
-    held = sorted(path.name.removesuffix(".npz.xz") for path in folder.glob("*.npz.xz"))
-    return (
-        f"The folder {folder} ({FOLDER_VARIABLE}) does not hold {packed_name(name)}; "
-        f"it holds {', '.join(held) or 'no data sets'}."
-    )
-
-
-def _remedy(name: str) -> str:
-    """The command that fetches the set, where there is one."""
-    if name not in PUBLIC_SETS:
-        return ""
-    return f"Or fetch it from its public home into {cache_folder()}: manyclass data {name}"
+    else:
+        found = ", ".join(sorted(path.name.removesuffix(".npz.xz") for path in folder.glob("*.npz.xz"))) or "no sets"
+        reason = f"The folder {folder} ({FOLDER_VARIABLE}) has no {packed_name(name)}; it has {found}."
+    command = f" Or download it into {cache_folder()}: manyclass data {name}" if name in PUBLIC_SETS else ""
+    raise DataNotFound(reason + command)

@@ -1,36 +1,33 @@
-"""The public data sets that `fetch` knows: where they live, what they cost, and who reads them."""
+"""The public data sets that `fetch` can download: addresses, checksums, terms of use and readers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from . import dense_sets, running_text, sparse_sets
+from . import readers, running_text
 from .packed import Arrays
-
-Parse = Callable[[Path], Arrays]  # the folder of the downloaded files → the arrays of the packed form
 
 
 @dataclass(frozen=True)
 class PublicFile:
-    """A file at a set's home.
+    """A file to download; a zip file is unpacked.
 
     Attributes
     ----------
     name : str
-        Its name in the download folder; also the name under which a file fetched by hand is put there.
+        Its name in the download folder.
     urls : tuple of str
-        Its addresses, tried in this order. None: it cannot be downloaded without a login.
-    sha256 : str or None
-        Its checksum where one was published or is agreed on by independent sources. None: the checksum of the first
-        download is remembered beside the data, and later downloads must have the same.
+        Its addresses, tried in this order.
+    hash : str or None
+        Its SHA-256, or ``"md5:..."``; None if none is known.
     size : int or None
-        About how many bytes it has, where that is known.
+        Its size in bytes, if known.
     """
 
     name: str
     urls: tuple[str, ...]
-    sha256: str | None = None
+    hash: str | None = None
     size: int | None = None
 
 
@@ -41,17 +38,15 @@ class PublicSet:
     Attributes
     ----------
     name : str
-        As in `load`.
+        The name for `load` and `fetch`.
     title, home, licence, split : str
-        For people: what it is, the page that tells of it, on which terms it may be used, how rows are split.
+        A description, the web page, the terms of use and how the rows are split.
     files : tuple of PublicFile
-        What is downloaded.
+        The files to download.
     parse : callable
-        From the folder with these files to the arrays of the packed form.
+        Takes the folder with these files and returns the arrays of the packed form.
     rows : tuple of int or None
-        Numbers of training and test rows, where they are known: `fetch` refuses others.
-    by_hand : str
-        How to get the files where they need a login; empty for all others.
+        The numbers of training and test rows, if known; `fetch` rejects other numbers.
     """
 
     name: str
@@ -60,228 +55,98 @@ class PublicSet:
     licence: str
     split: str
     files: tuple[PublicFile, ...]
-    parse: Parse
+    parse: Callable[[Path], Arrays]
     rows: tuple[int, int] | None = None
-    by_hand: str = ""
 
     @property
     def size(self) -> int | None:
-        """About how many bytes are downloaded, if known."""
-        sizes = [file.size for file in self.files]
-        return None if None in sizes else sum(size for size in sizes if size is not None)
+        """The number of bytes to download, if known."""
+        sizes = [file.size for file in self.files if file.size is not None]
+        return sum(sizes) if len(sizes) == len(self.files) else None
 
 
-def _drive(number: str, key: str = "") -> str:
-    """The download address of a file on Google Drive; old files also want their resource key."""
-    suffix = f"&resourcekey={key}" if key else ""
-    return f"https://drive.usercontent.google.com/download?id={number}&export=download&confirm=t{suffix}"
+def _files(addresses: tuple[str, ...], *files: tuple[str, int, str]) -> tuple[PublicFile, ...]:
+    """Files with their names, sizes and hashes, all at the same addresses."""
+    return tuple(PublicFile(name, tuple(f"{url}/{name}" for url in addresses), key, size) for name, size, key in files)
 
 
-_XC = "http://manikvarma.org/downloads/XC/XMLRepository.html"
-_XC_LICENCE = "none stated; cite the repository (Bhatia et al. 2016) and the set's source"
-_RANDEMBED = "https://raw.githubusercontent.com/pmineiro/randembed/e50105b0c8530b1c93075d1f73f1188290d22d6d/aloi"
-_FIGSHARE = "https://ndownloader.figshare.com/files"
-_LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multilabel"
-_MNIST = ("https://ossci-datasets.s3.amazonaws.com/mnist", "https://storage.googleapis.com/cvdf-datasets/mnist")
-_ODP = ("http://hunch.net/~vw", "http://hunch.net/~jl")
-
-
-def _mnist(name: str, size: int, sha256: str) -> PublicFile:
-    return PublicFile(name, tuple(f"{mirror}/{name}" for mirror in _MNIST), sha256, size)
-
-
-def _rcv1(name: str, number: int, sha256: str) -> PublicFile:
-    return PublicFile(name, (f"{_FIGSHARE}/{number}",), sha256)
-
-
-def _enwik(number: int, size: int, words: int, sha1: str) -> PublicSet:
-    name = f"enwik{number}"
+def _enwik(name: str, size: int, n_words: int, file_hash: str) -> PublicSet:
     return PublicSet(
-        name,
-        f"the first 10^{number} bytes of the English Wikipedia of 2006 as words, {words:,} of them known",
-        "http://mattmahoney.net/dc/textdata.html",
-        "GFDL and CC BY-SA (Wikipedia)",
+        name, f"the first 10^{name[-1]} bytes of the English Wikipedia of 2006 as words, vocabulary of {n_words:,}",
+        "http://mattmahoney.net/dc/textdata.html", "GFDL and CC BY-SA (Wikipedia)",
         "in order: 90 % training, 5 % validation, 5 % test",
-        (PublicFile(f"{name}.zip", (f"http://mattmahoney.net/dc/{name}.zip",), None, size),),
-        partial(running_text.wikipedia, name=name, n_words=words, sha1=sha1),
-    )
+        _files(("http://mattmahoney.net/dc",), (f"{name}.zip", size, file_hash)),
+        partial(running_text.wikipedia, name=name, n_words=n_words),
+    )  # fmt: skip
 
 
-def _repository(name: str, title: str, drives: tuple[str, ...], rows: tuple[int, int], parse: Parse) -> PublicSet:
-    """A set of the Extreme Classification Repository."""
-    file = PublicFile(f"{name}.zip", drives)
-    split = "the repository's" if parse is not sparse_sets.one_file_zip else "the first of the repository's ten"
-    return PublicSet(name, title, _XC, _XC_LICENCE, split, (file,), parse, rows)
+def _repository(name: str, title: str, drive: str, file_hash: str | None, rows: tuple[int, int]) -> PublicSet:
+    """A set of the Extreme Classification Repository, whose files are on Google Drive."""
+    several = name in ("bibtex", "delicious")
+    url = f"https://drive.usercontent.google.com/download?export=download&confirm=t&id={drive}"
+    return PublicSet(
+        name, title, "http://manikvarma.org/downloads/XC/XMLRepository.html",
+        "none stated; cite the repository (Bhatia et al. 2016) and the source of the set",
+        "the first of ten of the repository" if several else "of the repository",
+        (PublicFile(f"{name}.zip", (url,), file_hash),),
+        readers.repository_with_splits if several else readers.repository, rows,
+    )  # fmt: skip
 
 
+_RANDEMBED = "https://raw.githubusercontent.com/pmineiro/randembed/e50105b0c8530b1c93075d1f73f1188290d22d6d/aloi"
+_MNIST = ("https://ossci-datasets.s3.amazonaws.com/mnist", "https://storage.googleapis.com/cvdf-datasets/mnist")
+_LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multilabel"
+
+# fmt: off
 _SETS = (
     PublicSet(
-        "aloi",
-        "object images as colour histograms, 1,000 objects",
-        "https://github.com/pmineiro/randembed/tree/master/aloi",
-        "public domain dedication of that repository; cite Geusebroek et al. 2005",
-        "the papers' own",
-        tuple(PublicFile(f"aloi_{part}.vw.gz", (f"{_RANDEMBED}/aloi_{part}.vw.gz",)) for part in ("train", "test")),
-        sparse_sets.aloi,
-        (97_200, 10_800),
+        "aloi", "images of 1,000 objects as colour histograms", "https://github.com/pmineiro/randembed/tree/master/aloi",
+        "public domain dedication of that repository; cite Geusebroek et al. 2005", "of the papers",
+        _files(
+            (_RANDEMBED,),
+            ("aloi_train.vw.gz", 3_277_091, "a57ffff45421254e964da44c5717c9ddc6b173b6b785d8f4ab3242126b24a551"),
+            ("aloi_test.vw.gz", 365_386, "621495dadec0d256e3b4213ea9a91267a8e27c898460eef863b8e37dd656c1db"),
+        ),
+        readers.aloi, (97_200, 10_800),
     ),
     PublicSet(
-        "isolet",
-        "spoken letters",
-        "https://archive.ics.uci.edu/dataset/54/isolet",
-        "CC BY 4.0",
+        "isolet", "26 spoken letters", "https://archive.ics.uci.edu/dataset/54/isolet", "CC BY 4.0",
         "published: speakers 1 to 120, and 121 to 150",
-        (PublicFile("isolet.zip", ("https://archive.ics.uci.edu/static/public/54/isolet.zip",)),),
-        dense_sets.isolet,
-        (6_238, 1_559),
+        (PublicFile("isolet.csv", ("https://archive.ics.uci.edu/static/public/54/data.csv",)),),
+        readers.isolet, (6_238, 1_559),
     ),
     PublicSet(
-        "mnist",
-        "handwritten digits",
-        "https://yann.lecun.com/exdb/mnist",
-        "LeCun, Cortes and Burges; commonly given as CC BY-SA 3.0",
-        "published",
-        (
-            _mnist(
-                "train-images-idx3-ubyte.gz",
-                9_912_422,
-                "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-            ),
-            _mnist(
-                "train-labels-idx1-ubyte.gz",
-                28_881,
-                "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-            ),
-            _mnist(
-                "t10k-images-idx3-ubyte.gz",
-                1_648_877,
-                "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-            ),
-            _mnist(
-                "t10k-labels-idx1-ubyte.gz",
-                4_542,
-                "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-            ),
+        "mnist", "handwritten digits", "https://yann.lecun.com/exdb/mnist",
+        "LeCun, Cortes and Burges; commonly given as CC BY-SA 3.0", "published",
+        _files(
+            _MNIST,
+            (readers.MNIST_FILES[0], 9_912_422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
+            (readers.MNIST_FILES[1], 28_881, "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
+            (readers.MNIST_FILES[2], 1_648_877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
+            (readers.MNIST_FILES[3], 4_542, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
         ),
-        dense_sets.mnist,
-        (60_000, 10_000),
+        readers.mnist, (60_000, 10_000),
     ),
     PublicSet(
-        "rcv1",
-        "Reuters news and their 103 topics, all of them (about 656 MB)",
-        "http://www.ai.mit.edu/projects/jmlr/papers/volume5/lewis04a/lyrl2004_rcv1v2_README.htm",
-        "Reuters' terms for research; cite Lewis et al. 2004",
-        "LYRL2004: by date",
-        (
-            _rcv1(
-                "lyrl2004_vectors_train.dat.gz",
-                5976057,
-                "5468f656d0ba7a83afc7ad44841cf9a53048a5c083eedc005dcdb5cc768924ae",
-            ),
-            _rcv1(
-                "lyrl2004_vectors_test_pt0.dat.gz",
-                5976069,
-                "ed40f7e418d10484091b059703eeb95ae3199fe042891dcec4be6696b9968374",
-            ),
-            _rcv1(
-                "lyrl2004_vectors_test_pt1.dat.gz",
-                5976066,
-                "87700668ae45d45d5ca1ef6ae9bd81ab0f5ec88cc95dcef9ae7838f727a13aa6",
-            ),
-            _rcv1(
-                "lyrl2004_vectors_test_pt2.dat.gz",
-                5976063,
-                "48143ac703cbe33299f7ae9f4995db49a258690f60e5debbff8995c34841c7f5",
-            ),
-            _rcv1(
-                "lyrl2004_vectors_test_pt3.dat.gz",
-                5976060,
-                "dfcb0d658311481523c6e6ca0c3f5a3e1d3d12cde5d7a8ce629a9006ec7dbb39",
-            ),
-            _rcv1(
-                "rcv1v2.topics.qrels.gz", 5976048, "2a98e5e5d8b770bded93afc8930d88299474317fe14181aee1466cc754d0d1c1"
-            ),
-        ),
-        sparse_sets.rcv1,
-        (23_149, 781_265),
+        "rcv1-topics", "Reuters news and 101 topics, five samples joined", f"{_LIBSVM}.html",
+        "terms of Reuters for research; cite Lewis et al. 2004",
+        "distinct rows of the five training samples of LIBSVM; rows of its five test samples that are not among them",
+        tuple(PublicFile(name, (f"{_LIBSVM}/{name}",)) for name in readers.RCV1_FILES), readers.rcv1_topics,
     ),
-    PublicSet(
-        "rcv1-topics",
-        "Reuters news and 101 topics, five samples joined",
-        "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multilabel.html",
-        "Reuters' terms for research; cite Lewis et al. 2004",
-        "the different rows of LIBSVM's five training samples; those of its five test samples that are not among them",
-        tuple(
-            PublicFile(f"{name}.svm.bz2", (f"{_LIBSVM}/{name}.svm.bz2",))
-            for name in (f"rcv1subset_topics_{part}_{i}" for part in ("train", "test") for i in range(1, 6))
-        ),
-        sparse_sets.rcv1_samples,
-    ),
-    _enwik(8, 36_445_475, 49_999, "57b8363b814821dc9d47aa4d41f58733519076b2"),
-    _enwik(9, 322_592_222, 80_000, "2996e86fb978f93cca8f566cc56998923e7fe581"),
-    # The repository's addresses first; then the copies that the author of napkinXC keeps, since the former are
-    # reported to fail.
-    _repository(
-        "eurlex-4k",
-        "laws of the EU and their subjects, 3,993 labels",
-        (
-            _drive("0B3lPMIHmG6vGU0VTR1pCejFpWjg", "0-SurjZ4z_5Tr38jENzf2Iwg"),
-            _drive("1xWW1UykQBTD2IorVn7V8XubJatQDScol"),
-        ),
-        (15_539, 3_809),
-        sparse_sets.two_file_zip,
-    ),
-    _repository(
-        "wiki10-31k",
-        "Wikipedia articles and their tags, 30,938 labels",
-        (_drive("0B3lPMIHmG6vGaDdOeGliWF9EOTA"), _drive("1uV-p682ggXQQTiKZyK5M6B0xJJk8_lJx")),
-        (14_146, 6_616),
-        sparse_sets.two_file_zip,
-    ),
-    _repository(
-        "amazoncat-13k",
-        "products and their categories, 13,330 labels",
-        (_drive("0B3lPMIHmG6vGa2tMbVJGdDNSMGc"), _drive("1WvBWF9hH5ZlFcpCRhp8wLVGwdeGZXKD2")),
-        (1_186_239, 306_782),
-        sparse_sets.two_file_zip,
-    ),
-    _repository(
-        "bibtex",
-        "bibliography entries and their tags, 159 labels",
-        (_drive("0B3lPMIHmG6vGcy1xM2pJZ09MMGM"),),
-        (4_880, 2_515),
-        sparse_sets.one_file_zip,
-    ),
-    _repository(
-        "delicious",
-        "web pages and their tags, 983 labels",
-        (_drive("0B3lPMIHmG6vGdG1jZ19VS2NWRVU"),),
-        (12_920, 3_185),
-        sparse_sets.one_file_zip,
-    ),
-    PublicSet(
-        "odp",
-        "web pages of the Open Directory Project, 105,033 categories",
-        "https://github.com/VowpalWabbit/vowpal_wabbit/tree/master/demo/recall_tree/odp",
-        "none stated; texts of the Open Directory Project",
-        "the Recall Tree paper's",
-        tuple(
-            PublicFile(f"odp_{part}.vw.gz", tuple(f"{home}/odp_{part}.vw.gz" for home in _ODP))
-            for part in ("train", "test")
-        ),
-        sparse_sets.odp,
-    ),
-    PublicSet(
-        "lshtc",
-        "Wikipedia articles and 325,056 categories: the Kaggle challenge LSHTC of 2014",
-        "https://www.kaggle.com/c/lshtc/data",
-        "the rules of the competition, to be accepted at Kaggle",
-        "the challenge's test labels are secret: one training row in ten, drawn with the fixed seed 0, is the test",
-        (PublicFile("train.csv", ()),),
-        sparse_sets.lshtc,
-        by_hand="Log in at https://www.kaggle.com/c/lshtc/data, accept the rules, download train.zip or "
-        "train-remapped.zip and unpack it",
-    ),
+    _enwik("enwik8", 36_445_475, 49_999, "547994d9980ebed1288380d652999f38a14fe291a6247c157c3d33d4932534bc"),
+    _enwik("enwik9", 322_592_222, 80_000, "md5:3e773f8a1577fda2e27f871ca17f31fd"),
+    _repository("eurlex-4k", "laws of the EU and their subjects, 3,993 labels",
+                "0B3lPMIHmG6vGU0VTR1pCejFpWjg&resourcekey=0-SurjZ4z_5Tr38jENzf2Iwg",
+                "md5:ec8feb2a9a0bd0f32d8f4c2b00725524", (15_539, 3_809)),
+    _repository("wiki10-31k", "Wikipedia articles and their tags, 30,938 labels",
+                "0B3lPMIHmG6vGaDdOeGliWF9EOTA", None, (14_146, 6_616)),
+    _repository("amazoncat-13k", "products and their categories, 13,330 labels",
+                "0B3lPMIHmG6vGa2tMbVJGdDNSMGc", None, (1_186_239, 306_782)),
+    _repository("bibtex", "bibliography entries and their tags, 159 labels",
+                "0B3lPMIHmG6vGcy1xM2pJZ09MMGM", "md5:78db23bd26486d4188502abf6a39b856", (4_880, 2_515)),
+    _repository("delicious", "web pages and their tags, 983 labels",
+                "0B3lPMIHmG6vGdG1jZ19VS2NWRVU", "md5:e73730438e67ad179d724503e6770b1a", (12_920, 3_185)),
 )
+# fmt: on
 
 PUBLIC_SETS = {entry.name: entry for entry in _SETS}

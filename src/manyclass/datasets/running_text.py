@@ -1,10 +1,9 @@
-"""Wikipedia's dump as words: Matt Mahoney's filter, then numbers of the most frequent words.
+"""The Wikipedia dump as word numbers: the filter of Matt Mahoney, then the numbers of the most frequent words.
 
-The filter's rules are those of his wikifil.pl (public domain), as his page on the test data prints it and as the Recall
-Tree's and the LOM tree's experiments use it: only what a reader sees, in lower-case letters a to z, digits spelled out.
+The rules of the filter are those of wikifil.pl (public domain), which the experiments of the Recall Tree and LOM tree
+papers use: only text that a reader sees, in lower-case letters a to z, with digits spelled out.
 """
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,12 +11,11 @@ from typing import IO
 
 import numpy as np
 
-from .archives import zip_member
 from .packed import Arrays, pack_names
 
 UNKNOWN = "<unk>"
 
-# In this order: each rule sees what the one before has left.
+# The order matters: each rule is applied to the result of the rules before it.
 _RULES = [
     (re.compile(pattern, flags), replacement)
     for pattern, replacement, flags in (
@@ -53,7 +51,7 @@ _REDIRECT = re.compile(rb"#redirect", re.IGNORECASE)
 
 
 def visible_words(record: bytes) -> list[bytes]:
-    """The words of one record of the dump, cleaned."""
+    """The words of one record of the dump that a reader sees."""
     for pattern, replacement in _RULES:
         record = pattern.sub(replacement, record)
     record = record.lower()
@@ -63,7 +61,7 @@ def visible_words(record: bytes) -> list[bytes]:
 
 
 def article_words(records: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """The words of the articles of a dump, which comes in records that end in `>`; redirections are passed over."""
+    """The words of the articles of a dump, whose records end in `>`; redirections are skipped."""
     inside = False
     for record in records:
         if b"<text " in record:
@@ -77,26 +75,23 @@ def article_words(records: Iterable[bytes]) -> Iterator[list[bytes]]:
                 yield words
 
 
-def records_of(stream: IO[bytes], seen: "hashlib._Hash | None" = None) -> Iterator[bytes]:
-    """The stream cut after each `>`; `seen` is fed all bytes."""
+def split_records(stream: IO[bytes]) -> Iterator[bytes]:
+    """Cut the stream after each `>`."""
     rest = b""
     while block := stream.read(2**20):
-        if seen is not None:
-            seen.update(block)
         *whole, rest = (rest + block).split(b">")
-        for record in whole:
-            yield record + b">"
+        yield from (record + b">" for record in whole)
     if rest:
         yield rest
 
 
-def numbered(articles: Iterable[list[bytes]], n_words: int) -> tuple[np.ndarray, list[str]]:
-    """All words as numbers, and the words: number 0 is any word that is not among the `n_words` most frequent.
+def number_words(articles: Iterable[list[bytes]], n_words: int) -> tuple[np.ndarray, list[str]]:
+    """All words as numbers, and the vocabulary: number 0 is any word that is not among the `n_words` most frequent.
 
-    Words are counted in the whole text and numbered by frequency; of two that are equally frequent, the one that
-    comes first has the smaller number.
+    Words are counted in the whole text and numbered by frequency; of two equally frequent words, the one that occurs
+    first has the smaller number.
     """
-    first: dict[bytes, int] = {}  # word → number in the order of appearance
+    first: dict[bytes, int] = {}  # word → number in order of appearance
     parts = [np.array([first.setdefault(word, len(first)) for word in words], np.uint32) for words in articles]
     text = np.concatenate(parts) if parts else np.zeros(0, np.uint32)
     counts = np.bincount(text, minlength=len(first))
@@ -107,16 +102,10 @@ def numbered(articles: Iterable[list[bytes]], n_words: int) -> tuple[np.ndarray,
     return numbers[text], [UNKNOWN, *(words[place].decode("ascii") for place in best.tolist())]
 
 
-def wikipedia(folder: Path, name: str, n_words: int, sha1: str) -> Arrays:
-    """enwik8.zip or enwik9.zip: the first 90 % of the words train, the next 5 % are for validation, the last for test.
-
-    The unpacked dump must have the SHA-1 that its home publishes.
-    """
-    seen = hashlib.sha1(usedforsecurity=False)
-    with zip_member(folder / f"{name}.zip", name) as stream:
-        text, vocabulary = numbered(article_words(records_of(stream, seen)), n_words)
-    if seen.hexdigest() != sha1:
-        raise ValueError(f"{name}.zip holds another text: SHA-1 {seen.hexdigest()}, published {sha1}")
+def wikipedia(folder: Path, name: str, n_words: int) -> Arrays:
+    """The unpacked enwik8 or enwik9: 90 % of the words for training, the next 5 % for validation, the last for test."""
+    with open(folder / name, "rb") as stream:
+        text, vocabulary = number_words(article_words(split_records(stream)), n_words)
     first, second = int(len(text) * 0.9), int(len(text) * 0.95)
     parts = {"train": text[:first], "valid": text[first:second], "test": text[second:]}
     return parts | {"vocab": pack_names(vocabulary)}

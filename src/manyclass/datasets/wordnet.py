@@ -13,7 +13,7 @@ SHIPPED = "wordnet-hypernym"
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set with one label a row, split into training and test rows.
+    """A data set with one label per row, split into training and test rows.
 
     Attributes
     ----------

@@ -7,18 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manyclass.metrics import (
-    entropy_after_splits,
-    error_after_splits,
-    error_after_splits_of,
-    leaf_entropy,
-    leaf_error,
-    right_share,
-    split_gain,
-    split_objective,
-    splits_needed,
-    weak_hypothesis_gamma,
-)
+from reproduce.theory.boosting import entropy_after_splits, error_after_splits, error_after_splits_of, splits_needed
+from reproduce.theory.gains import leaf_entropy, leaf_error, split_gain, weak_hypothesis_gamma
+from reproduce.theory.splits import right_share, split_objective
 
 
 def grow(mass, n_splits, draw_ways, skip_pure=True):

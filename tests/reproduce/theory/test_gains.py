@@ -10,21 +10,17 @@ from scipy.stats import entropy
 from sklearn.datasets import load_digits
 
 from manyclass import RecallTreeClassifier
-from manyclass.metrics import (
+from reproduce.theory.gains import (
     leaf_entropy,
     leaf_error,
-    purity_bound,
-    purity_factor,
-    right_share,
-    right_share_bounds,
     split_gain,
     split_gain_bound,
-    split_objective,
     two_class_gain,
     weak_hypothesis_gamma,
     weak_learning_gamma,
     worst_right_share,
 )
+from reproduce.theory.splits import purity_bound, purity_factor, right_share, right_share_bounds, split_objective
 from tests.reproduce.theory.split_cases import SLACK, random_splits, splits
 
 LEAVES = st.integers(1, 6).flatmap(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manyclass import RecallTreeClassifier
-from reproduce.theory import path_weights
+from reproduce.theory.path_weights import path_weights
 
 
 @st.composite

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from manyclass.metrics import (
+from reproduce.theory.splits import (
     class_split_objective,
     purity_bound,
     purity_factor,

@@ -14,7 +14,7 @@ from report import BLUE, ORANGE, load_or_skip, new_plot, parse, publish, save
 from threadpoolctl import threadpool_limits
 
 from benchmarks.origin import machine
-from benchmarks.timing import seconds_of
+from benchmarks.timing import fit_seconds, seconds_of
 from benchmarks.vw import PeerUnavailable, find_vw, run_recall_tree, write_vw_text
 from manyclass import OneAgainstAllClassifier, RecallTreeClassifier
 
@@ -37,7 +37,7 @@ def measure_tree(options: dict, data, args, n_jobs: int) -> dict:
     X, y, X_test, y_test = data
     model = RecallTreeClassifier(random_state=0, n_epochs=args.epochs, n_jobs=n_jobs, **options)
     model.fit(X[:300], y[:300]).predict(X_test[:300])  # compiles
-    train = seconds_of(lambda: model.fit(X, y))
+    train = fit_seconds(model, X, y)
     predict = seconds_of(lambda: model.predict(X_test), args.repeats)
     many = seconds_of(lambda: model.predict(X), args.repeats)
     told = model.diagnose(X_test, y_test)
@@ -61,7 +61,7 @@ def measure_flat(data, args) -> dict[str, dict]:
     X, y, X_test, y_test = data
     model = OneAgainstAllClassifier(random_state=0, n_epochs=1)
     model.fit(X[:300], y[:300]).predict(X_test[:300])
-    train = seconds_of(lambda: model.fit(X, y))
+    train = fit_seconds(model, X, y)
     predict = seconds_of(lambda: model.predict(X_test), args.repeats)
     weight = np.ascontiguousarray(model._state["columns"].weight)
     bare = min(seconds_of(partial(bare_product, X_test, weight, n), args.repeats) for n in (256, 1024, len(y_test)))

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from report import BLUE, GREEN, GREY, ORANGE, PURPLE, new_plot, parse, publish, save
 
-from benchmarks.origin import machine
+from benchmarks.hierarchy import Hierarchy
+from benchmarks.origin import ROOT, machine
 from benchmarks.vw import PeerUnavailable, find_vw, run_recall_tree, write_vw_text
-from manyclass.datasets import Hierarchy
 
 EXTRA = {
     "most": {"type": int, "default": 1_000_000, "help": "the most classes (1,000,000)"},
@@ -51,9 +51,9 @@ def measure(algorithm: str, options: dict, n_classes: int, args) -> dict:
         "n_test": n_test,
         "repeats": 3,
     }
-    line = [sys.executable, "-m", "manyclass.bench.classes_child", json.dumps(task)]
+    line = [sys.executable, "-m", "benchmarks.classes_child", json.dumps(task)]
     one_core = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-    done = subprocess.run(line, capture_output=True, text=True, env={**os.environ, **one_core})
+    done = subprocess.run(line, capture_output=True, text=True, env={**os.environ, **one_core}, cwd=ROOT)
     if done.returncode:
         raise RuntimeError(f"{algorithm} with {n_classes:,} classes failed:\n{done.stderr[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])

@@ -7,12 +7,13 @@ import numpy as np
 from report import load_tfidf, parse, publish
 from scipy import sparse
 
+from benchmarks.hierarchy import Hierarchy
 from benchmarks.naive_hash import naive_layout, score_naively
 from benchmarks.origin import machine
 from benchmarks.timing import seconds_of
 from manyclass import LabelTreeClassifier, OneAgainstAllClassifier
 from manyclass.core.validation import as_batch
-from manyclass.datasets import Hierarchy, available
+from manyclass.datasets import available
 
 EXTRA = {"repeats": {"type": int, "default": 3, "help": "the median of so many counts (3)"}}
 
