@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAPER_MAP = ROOT / "docs" / "paper_map.md"
 SCRIPT = re.compile(r"\breproduce/[\w/]+\.py\b")
-NAME = re.compile(r"`(manyclass(?:\.\w+)+)(?:\(\))?`")
+NAME = re.compile(r"`((?:manyclass|reproduce)(?:\.\w+)+)(?:\(\))?`")
 
 
 def resolve(name: str) -> object:
@@ -44,16 +44,16 @@ def test_the_map_is_there():
     assert rows()
 
 
-@pytest.mark.parametrize("row", rows())
-def test_every_row_names_something_that_exists(row):
-    names, scripts = NAME.findall(row), SCRIPT.findall(row)
-    assert names or scripts or "not yet" in row, row
-    assert all((ROOT / script).is_file() for script in scripts), row
-    for name in names:
-        resolve(name)
+def test_every_row_names_something_that_exists():
+    for row in rows():
+        names, scripts = NAME.findall(row), SCRIPT.findall(row)
+        assert names or scripts or "not yet" in row, row
+        assert all((ROOT / script).is_file() for script in scripts), row
+        for name in names:
+            resolve(name)
 
 
-@pytest.mark.parametrize("name", ["manyclass.kernels.recall_tree.no_such_rule", "manyclass.no_such_room.rule"])
+@pytest.mark.parametrize("name", ["manyclass.recall_tree.kernels.no_such_rule", "manyclass.no_such_package.rule"])
 def test_a_wrong_name_is_found(name):
     with pytest.raises((AttributeError, ModuleNotFoundError)):
         resolve(name)

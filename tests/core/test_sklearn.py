@@ -19,16 +19,16 @@ from manyclass import (
     SpectralTreeClassifier,
 )
 
-# Learning rows one by one, a row of weight 2 is not the same as the row twice: true of every online learner.
-ONLINE = "an online learner: a row of weight 2 is one longer step, not two"
+# All estimators take gradient steps row by row, some of them node by node.
+STEPS = "stochastic gradient descent: a row of weight 2 is one longer step, not two steps"
 
 
 def expected_failures(estimator):
     if isinstance(estimator, (SpectralFilter, Hellinger)):
         return {}
     return {
-        "check_sample_weight_equivalence_on_dense_data": ONLINE,
-        "check_sample_weight_equivalence_on_sparse_data": ONLINE,
+        "check_sample_weight_equivalence_on_dense_data": STEPS,
+        "check_sample_weight_equivalence_on_sparse_data": STEPS,
     }
 
 

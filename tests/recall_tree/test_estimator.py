@@ -186,7 +186,7 @@ def test_work_grows_like_the_logarithm_of_the_classes(beam):
     for n_classes in (64, 256, 1024):
         X, y = hierarchy(n_classes, 3 * n_classes)
         tree = RecallTreeClassifier(random_state=0, beam=beam).partial_fit(X, y)
-        options = model.options_of(tree._config)
+        options = model.options_of(tree._options)
         n_candidates = int(candidates_wanted(n_classes, options))
         depth = int(depth_limit(n_classes, n_candidates, options))
         cost = tree._answers(tree._check_inputs(X), 1).work

@@ -1,4 +1,4 @@
-"""Save an estimator to a model file and load it again: options, labels, and every array of its model."""
+"""`save` and `load_model`: an estimator with its options, labels and all arrays of its model in one file."""
 
 import warnings
 from dataclasses import asdict
@@ -10,43 +10,40 @@ import numpy as np
 
 from . import learners, model_file
 from .classes import ClassIndex
-from .invariants import check_finite, check_option_types
+from .invariants import check_finite, check_option_types, need
 from .model_file import ModelFormatError, pack_texts, unpack_texts
 from .precision import PRECISIONS, narrow, widen
 from .protocol import Model
 from .state import unflatten
 
-FORMAT_VERSION = 2  # of the metadata and the arrays' meaning; a reader knows all versions up to its own
-UNROUNDED_VERSION = 1  # of files whose weights are not rounded: older readers know them
+FORMAT_VERSION = 3  # of the metadata and the meaning of the arrays; all versions up to this one can be read
 
 _WIDEST = 1 << 30  # bytes of an array of texts
 _LEARNERS = {learner.__name__: learner for learner in learners.BY_NAME.values()}
-_OURS = ("classes", "feature_names", "names")  # arrays that belong to the estimator, not to its model's state
+_OURS = ("classes", "feature_names", "names")  # arrays of the estimator; all others belong to the model's state
 
 
 class FilesMixin:
-    """`save`, and what `load_model` needs to know."""
+    """`save`, and what `load_model` requires."""
 
     _model: Any  # a module with the functions of `protocol.Model`
     _options: Any
     _state: dict[str, Any]
     _index: ClassIndex
     n_features_in_: int
-    _kept: tuple[str, ...] = ("n_epochs_", "history_")  # attributes beside state and labels that a file keeps
+    _kept: tuple[str, ...] = ("n_epochs_", "history_")  # further attributes that a file keeps
     _slim = False
-    _precision = "float32"  # of the weights in the file that the model came from
-    _extra: dict[str, Any] = {}  # a JSON object that a file keeps for whoever trained the model
+    _precision = "float32"  # of the weights in the file that the model was loaded from
+    _extra: dict[str, Any] = {}  # a JSON object for the program that trained the model
     _names: list[str] | None = None
-
-    _removed: dict[str, Any] = {"validation_fraction": 0.1, "patience": 2}  # their defaults
+    _removed: dict[str, Any] = {"validation_fraction": 0.1, "patience": 2}  # options of older versions: old defaults
 
     @classmethod
     def _params_from_file(cls, params: dict[str, Any]) -> dict[str, Any]:
-        """The parameters of the constructor from those in a file, which may be of an older version."""
+        """Constructor parameters from those in a file, which may have been written by an older version."""
         out, known = dict(params), cls._get_param_names()  # type: ignore[attr-defined]
         for name in [name for name in params if name not in known]:
-            if name not in cls._removed:
-                raise ModelFormatError(f"the option {name!r} is unknown.")
+            need(name in cls._removed, f"the option {name!r} is unknown.")
             value = out.pop(name)
             if value != cls._removed[name]:
                 warnings.warn(
@@ -58,30 +55,29 @@ class FilesMixin:
 
     @property
     def label_names_(self) -> list[str] | None:
-        """What the columns of y were called in the file that the model was trained from; None: nothing."""
+        """Names of the columns of y in the data file that the model was trained on, if any."""
         return self._names
 
     def save(
         self, path: str | PathLike, slim: bool = False, prune: float = 0.0, precision: str = "float32"
     ) -> None:
-        """Write the model to a file, whole or not at all: a crash leaves the old file or the new one.
+        """Write the model to a file.
 
-        The file is a safetensors file with all options, labels and arrays; the same model gives the same bytes.
+        The file is a safetensors file with all options, labels and arrays. The same model gives the same bytes. A crash
+        leaves either the old file or the new one.
 
         Parameters
         ----------
         path : str or path-like
-            Where, exactly as given.
+            Name of the file.
         slim : bool, default=False
-            Leave out what only learning needs. A slim model answers like the whole one and refuses to learn.
+            Leave out the arrays that only training uses. A slim model predicts the same and cannot be trained further.
         prune : float, default=0.0
-            With `slim`, leave out weights of at most this size: a smaller file, and answers that may differ. For label
-            trees only; measure what it costs on held-out rows.
+            With `slim`, leave out weights with an absolute value of at most this. Only for label trees. The file is
+            smaller and predictions may differ; measure the effect on held-out rows.
         precision : {"float32", "float16", "int8"}, default="float32"
-            With `slim`, what weights are rounded to in the file: two bytes a weight, or one and a scale for every 64,
-            instead of four. Predictions may differ a little; with "int8", features that are hashed together, and those of
-            label trees, should be of like size. `load_model` makes weights float32 again, so memory and speed are
-            those of float32, and weights that were rounded are read, not mapped.
+            With `slim`, the type of the weights in the file. "int8" has one scale per 64 weights. Predictions may
+            differ slightly. `load_model` converts the weights to float32, so memory and speed do not change.
 
         Examples
         --------
@@ -96,39 +92,34 @@ class FilesMixin:
         True
         """
         if not hasattr(self, "_state"):
-            raise ValueError(f"This {type(self).__name__} has learned nothing yet: fit it before saving it.")
-        if not isinstance(prune, Real) or not 0 <= prune < float("inf") or (prune and not slim):
-            raise ValueError(f"prune must be a number of at least 0, and goes with slim=True; got {prune!r}.")
+            raise ValueError(f"This {type(self).__name__} is not fitted yet: fit it before saving it.")
+        if not isinstance(prune, Real) or not 0 <= float(prune) < float("inf") or (prune and not slim):
+            raise ValueError(f"prune must be a number of at least 0 and requires slim=True, got {prune!r}.")
         if not isinstance(precision, str) or precision not in PRECISIONS:
-            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}.")
+            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}.")
         if precision != "float32" and not slim:
-            raise ValueError(f"precision={precision!r} goes with slim=True: learning needs all bits of the weights.")
+            raise ValueError(f"precision={precision!r} requires slim=True: training uses all bits of the weights.")
         options, state = self._options, self._state
         if hasattr(self._model, "trim"):
             state = self._model.trim(state, len(self._index))
         if slim:
             options, state = self._model.slim(options, state, len(self._index), prune)
         arrays, kind = _labels_to_arrays(self._index)
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None:
-            arrays |= {f"feature_names.{name}": array for name, array in pack_texts(list(names)).items()}
-        if self._names is not None:
-            arrays |= {f"names.{name}": array for name, array in pack_texts(self._names).items()}
+        for group, texts in (("feature_names", getattr(self, "feature_names_in_", None)), ("names", self._names)):
+            if texts is not None:
+                arrays |= {f"{group}.{name}": array for name, array in pack_texts(list(texts)).items()}
         metadata = {
             "format_version": FORMAT_VERSION,
             "algorithm": self._model.NAME,
-            "options": {name: _to_json(name, value) for name, value in self.get_params(deep=False).items()},
-            "config": {name: _to_json(name, value) for name, value in options._asdict().items()},
+            "options": _to_json(self.get_params(deep=False)),
+            "config": _to_json(options._asdict()),
             "labels": kind,
             "n_features": int(self.n_features_in_),
-            "fitted": {name: _to_json(name, getattr(self, name)) for name in self._kept if hasattr(self, name)},
+            "fitted": _to_json({name: getattr(self, name) for name in self._kept if hasattr(self, name)}),
             "slim": bool(slim or self._slim),
+            "precision": precision,
             "extra": self._extra,
         }
-        if precision == "float32":
-            metadata["format_version"] = UNROUNDED_VERSION
-        else:
-            metadata["precision"] = precision
         model_file.write(path, {**narrow(state, precision), **arrays}, metadata)
 
 
@@ -140,69 +131,68 @@ def load(estimators: dict[str, Any], path: str | PathLike, mmap: bool, verify: b
     except ModelFormatError as error:
         raise ModelFormatError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, MemoryError) as error:
-        raise ModelFormatError(f"{path}: the metadata is broken ({type(error).__name__}: {error}).") from error
+        raise ModelFormatError(f"{path}: the metadata is invalid ({type(error).__name__}: {error}).") from error
 
 
 def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any], verify: bool):
     version = metadata.get("format_version")
-    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
-        raise ModelFormatError(
-            f"its format version is {version!r}, this manyclass reads 1 to {FORMAT_VERSION}: install a newer one."
-        )
-    if metadata["algorithm"] not in estimators:
-        raise ModelFormatError(f"it holds a model of an unknown algorithm: {metadata['algorithm']!r}.")
-    kind = estimators[metadata["algorithm"]]
+    known = type(version) is int and 1 <= version <= FORMAT_VERSION
+    need(known, f"its format version is {version!r}, this manyclass reads 1 to {FORMAT_VERSION}: install a newer one.")
+    algorithm = metadata["algorithm"]
+    need(algorithm in estimators, f"it contains a model of an unknown algorithm: {algorithm!r}.")
+    kind = estimators[algorithm]
     model: Model = kind._model
-    params = kind._params_from_file({name: _from_json(value) for name, value in metadata["options"].items()})
+    params = kind._params_from_file(_from_json(metadata["options"]))
     out = kind(**params)
     out._check_options()
     out.n_features_in_ = metadata["n_features"]
-    if type(out.n_features_in_) is not int or not 1 <= out.n_features_in_ < 1 << 31:
-        raise ModelFormatError(f"the number of features is {out.n_features_in_!r}.")
+    n = out.n_features_in_
+    need(type(n) is int and 1 <= n < 1 << 31, f"the number of features is {n!r}.")
     ours = {name: arrays.pop(name) for name in list(arrays) if name.split(".")[0] in _OURS}
     out._index = _labels_from_arrays(ours, metadata["labels"])
     if "feature_names.end" in ours:
         names = unpack_texts(ours["feature_names.bytes"], ours["feature_names.end"])
-        if len(names) != out.n_features_in_:
-            raise ModelFormatError(f"there are {len(names)} feature names for {out.n_features_in_} features.")
+        need(len(names) == n, f"there are {len(names)} feature names for {n} features.")
         out.feature_names_in_ = np.array(names, dtype=object)
     if "names.end" in ours:
         out._names = unpack_texts(ours["names.bytes"], ours["names.end"])
-        # A model that has met rows, but no label yet, has one column and no name for it.
-        if max(1, len(out._names)) != len(out._index):
-            raise ModelFormatError(f"there are {len(out._names)} names for {len(out._index)} labels.")
-    values = {name: _from_json(value) for name, value in metadata["config"].items()}
-    out._options = model.Options(**model.options_from_file(values))
-    check_option_types(out._options)
+        # A model that has seen rows, but no label yet, has one column without a name.
+        fits = max(1, len(out._names)) == len(out._index)
+        need(fits, f"there are {len(out._names)} names for {len(out._index)} labels.")
+    out._options = model.Options(**model.options_from_file(_from_json(metadata["config"])))
+    check_option_types(out._options, kind._constraints)
     for name in set(out.get_params(deep=False)) - set(params):
-        if hasattr(out._options, name):  # an option younger than the file: as the model was made, not as the default is
+        if hasattr(out._options, name):  # an option that is younger than the file: keep the behaviour of the model
             setattr(out, name, getattr(out._options, name))
     out._slim = metadata["slim"]
-    if type(out._slim) is not bool:
-        raise ModelFormatError(f"slim is {out._slim!r}.")
-    out._precision = metadata["precision"] if version > UNROUNDED_VERSION else "float32"
-    if out._precision not in PRECISIONS or (out._precision != "float32" and not out._slim):
-        raise ModelFormatError(f"the precision is {out._precision!r}, unknown or not that of a slim model.")
+    need(type(out._slim) is bool, f"slim is {out._slim!r}.")
+    out._precision = metadata.get("precision", "float32")
+    fits = out._precision in PRECISIONS and (out._precision == "float32" or out._slim)
+    need(fits, f"the precision is {out._precision!r}, which is unknown or requires a slim model.")
     out._state = unflatten(widen(arrays, model.GROUPS, out._precision), model.GROUPS)
-    model.check(out._options, out._state, out.n_features_in_, len(out._index), out._slim)
+    model.check(out._options, out._state, n, len(out._index), out._slim)
     if verify:
         check_finite(out._state)
-    if set(metadata["fitted"]) - set(out._kept):
-        raise ModelFormatError(f"unknown attributes: {sorted(set(metadata['fitted']) - set(out._kept))}.")
-    for name, value in metadata["fitted"].items():
-        setattr(out, name, _from_json(value))
+    fitted = _from_json(metadata["fitted"])
+    unknown = sorted(set(fitted) - set(out._kept))
+    need(not unknown, f"unknown attributes: {unknown}.")
+    for name, value in fitted.items():
+        setattr(out, name, value)
     out._check_kept()
     out._extra = metadata["extra"]
-    if not isinstance(out._extra, dict):
-        raise ModelFormatError("the metadata is of the wrong type.")
+    need(isinstance(out._extra, dict), "the metadata has the wrong type.")
     return out
 
 
 # -- options -------------------------------------------------------------------------------------------------------
 
 
-def _to_json(name: str, value: Any) -> Any:
-    """A value as JSON; what JSON cannot tell apart is a one-entry object that says what it is."""
+def _to_json(values: dict[str, Any]) -> dict[str, Any]:
+    """Named values as JSON; types that JSON does not have become an object with one entry that names the type."""
+    return {name: _one_to_json(name, value) for name, value in values.items()}
+
+
+def _one_to_json(name: str, value: Any) -> Any:
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, np.bool_):
@@ -219,15 +209,19 @@ def _to_json(name: str, value: Any) -> Any:
         algorithm, key, *rest = value.get_state(legacy=True)
         return {"random_state": [algorithm, [int(number) for number in key], *rest]}
     if isinstance(value, (list, tuple)):
-        return [_to_json(name, one) for one in value]
+        return [_one_to_json(name, one) for one in value]
     if isinstance(value, dict):
-        return {"dict": [[_to_json(name, key), _to_json(name, one)] for key, one in value.items()]}
-    raise ValueError(f"{name}={value!r} cannot be saved: it is no plain value.")
+        return {"dict": [[_one_to_json(name, key), _one_to_json(name, one)] for key, one in value.items()]}
+    raise ValueError(f"{name}={value!r} cannot be saved: it is not a plain value.")
 
 
-def _from_json(value: Any) -> Any:
+def _from_json(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: _one_from_json(value) for name, value in values.items()}
+
+
+def _one_from_json(value: Any) -> Any:
     if isinstance(value, list):
-        return [_from_json(one) for one in value]
+        return [_one_from_json(one) for one in value]
     if not isinstance(value, dict):
         return value
     if "number" in value:
@@ -236,25 +230,24 @@ def _from_json(value: Any) -> Any:
         return _LEARNERS[value["learner"]](**{name: one for name, one in value.items() if name != "learner"})
     if "dtype" in value:
         dtype = np.dtype(str(value["dtype"]))
-        if dtype.kind not in "biuf":
-            raise ModelFormatError(f"the type of the answers is {dtype}.")
+        need(dtype.kind in "biuf", f"the type of the predictions is {dtype}.")
         return dtype
     if "random_state" in value:
         algorithm, key, *rest = value["random_state"]
         at, has_gauss, gauss = rest
-        if type(at) is not int or not 0 <= at <= 624 or has_gauss not in (0, 1) or not abs(float(gauss)) < 1e3:
-            raise ModelFormatError("the state of random_state is broken.")
+        valid = type(at) is int and 0 <= at <= 624 and has_gauss in (0, 1) and abs(float(gauss)) < 1e3
+        need(valid, "the state of random_state is invalid.")
         generator = np.random.RandomState()
         generator.set_state((algorithm, np.array(key, np.uint32), *rest))
         return generator
-    return {_from_json(key): _from_json(one) for key, one in value["dict"]}
+    return {_one_from_json(key): _one_from_json(one) for key, one in value["dict"]}
 
 
 # -- labels --------------------------------------------------------------------------------------------------------
 
 
 def _labels_to_arrays(index: ClassIndex) -> tuple[dict[str, np.ndarray], str]:
-    """Labels as arrays, and the kind of the array they came in: bytes and texts packed, numbers as they are."""
+    """Labels as arrays, and the kind of the original array."""
     labels, kind = index.array, index.kind
     listed = labels.tolist()
     if all(isinstance(label, str) for label in listed):
@@ -271,7 +264,7 @@ def _labels_to_arrays(index: ClassIndex) -> tuple[dict[str, np.ndarray], str]:
 
 def _labels_from_arrays(arrays: dict[str, np.ndarray], kind: str) -> ClassIndex:
     if kind not in ("b", "i", "u", "f", "U", "S", "O"):
-        raise ModelFormatError(f"the labels are of the unknown kind {kind!r}.")
+        raise ModelFormatError(f"the labels have the unknown kind {kind!r}.")
     if "classes.number" in arrays:
         labels = arrays["classes.number"]
         fits = labels.ndim == 1 and labels.dtype.kind in "biuf" and kind not in ("U", "S")
@@ -279,9 +272,9 @@ def _labels_from_arrays(arrays: dict[str, np.ndarray], kind: str) -> ClassIndex:
         texts = unpack_texts(arrays["classes.bytes"], arrays["classes.end"])
         fits = kind in ("U", "S", "O")
         listed = [text.encode("latin-1") for text in texts] if kind == "S" else texts
-        # One long label makes an array of texts as wide for all: too large a one stays a list of objects.
+        # A fixed-width array is as wide as its longest text: if that is too large, keep objects.
         wide = 4 * len(listed) * max(map(len, listed), default=0) > _WIDEST
         labels = np.array(listed, dtype=object if kind == "O" or wide else None)
     if not fits or not len(labels):
-        raise ModelFormatError("there are no labels, or they are not of their kind.")
+        raise ModelFormatError("there are no labels, or they have the wrong type.")
     return ClassIndex.known(labels, kind)

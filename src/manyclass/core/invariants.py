@@ -1,4 +1,4 @@
-"""What must hold in a state from a file before any kernel may run on it: a kernel trusts every index."""
+"""Checks of a state from a file before any kernel runs on it: kernels trust every index."""
 
 from typing import Any, get_args, get_type_hints
 
@@ -6,7 +6,10 @@ import numpy as np
 
 from .learners import Learner
 from .model_file import ModelFormatError
+from .options import Constraint
 from .state import Candidates, Linear, Scale, Seen, State, flatten
+
+_CHECKED = 1 << 20  # numbers checked at a time: no copy of the size of the model
 
 
 def need(holds: Any, message: str) -> None:
@@ -23,47 +26,51 @@ def need_range(name: str, values: np.ndarray, low: int, high: int) -> None:
 
 
 def is_power(n: int) -> bool:
+    """Whether n is a power of two."""
     return n > 0 and n & (n - 1) == 0
 
 
 def need_no_pruning(prune: float) -> None:
-    """For models whose weights all have their place: leaving some out would save nothing."""
+    """For models with dense weights, where leaving some out would save nothing."""
     if prune > 0:
-        raise ValueError("prune is for label trees: in this model every weight has its place, zero or not.")
+        raise ValueError("prune is for label trees: the weights of this model are stored as dense arrays.")
 
 
 def check_finite(state: State) -> None:
-    """No weight and no mass is NaN or infinite."""
+    """No number is NaN or infinite."""
     for name, array in flatten(state).items():
         if array.dtype.kind == "f":
             flat = array.reshape(-1)
-            for first in range(0, len(flat), 1 << 20):  # no copy of the size of the model
-                good = np.isfinite(flat[first : first + (1 << 20)])
-                need(good.all(), f"array {name} holds a number that is not finite, at {first + int(good.argmin())}.")
+            for first in range(0, len(flat), _CHECKED):
+                good = np.isfinite(flat[first : first + _CHECKED])
+                at = first + int(good.argmin())
+                need(good.all(), f"array {name} contains a number that is not finite, at position {at}.")
 
 
-def check_option_types(options: Any) -> None:
-    """Every option has its declared type, and numbers are finite."""
+def check_option_types(options: Any, constraints: dict[str, Constraint]) -> None:
+    """Every resolved option has its declared type, is finite, and lies in the range that the estimator allows."""
     hints = get_type_hints(type(options))
     for name, value in options._asdict().items():
-        hint = hints[name]
-        allowed = get_args(hint) or (hint,)
+        allowed = get_args(hints[name]) or (hints[name],)
         if float in allowed:
             allowed += (int,)
         wrong = not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed)
-        if wrong or (isinstance(value, (int, float)) and not abs(value) < 2**62):
-            raise ModelFormatError(f"the option {name} is {value!r}.")
-        if isinstance(value, Learner) and type(value) is Learner:
-            raise ModelFormatError(f"the option {name} is no learner.")
+        wrong |= isinstance(value, (int, float)) and not abs(value) < 2**62
+        wrong |= isinstance(value, Learner) and type(value) is Learner
+        need(not wrong, f"the option {name} is {value!r}.")
+        constraint = constraints.get(name)
+        if constraint is not None and constraint.kind not in (None, bool) and type(value) in (int, float):
+            unset = bool(constraint.words) and value == -1  # chosen from the data while training
+            need(unset or constraint.allows(value), f"the option {name} is {value!r}, expected {constraint}.")
 
 
 def check_bank(name: str, bank: Linear, width: int, squares: bool) -> None:
-    """A bank of linear predictors over `width` features, with a sum of squares for each weight if it needs them."""
+    """Linear predictors over `width` features, with a sum of squares for each weight if `squares`."""
     rows, mask = len(bank.bias), int(bank.mask[0])
     if mask == 0:
         need(bank.weight.shape == (rows, width), f"{name}.weight has the shape {bank.weight.shape}, not {rows, width}.")
     else:
-        need(is_power(mask + 1), f"{name}.mask is {mask}, not a power of two less one.")
+        need(is_power(mask + 1), f"{name}.mask is {mask}, not a power of two minus one.")
         need(bank.weight.shape == (1, mask + 1), f"{name}.weight has the shape {bank.weight.shape}, mask {mask}.")
     shape = bank.grad_sq.shape
     fits = shape == bank.weight.shape or (shape == (1, 1) and not squares)
@@ -72,7 +79,7 @@ def check_bank(name: str, bank: Linear, width: int, squares: bool) -> None:
 
 
 def check_candidates(candidates: Candidates, n_labels: int) -> None:
-    """Lists of labels that there are."""
+    """Lists of existing labels."""
     slots = candidates.label.shape[1]
     need(slots > 0, "candidates.label has no slots.")
     need_range("candidates.size", candidates.size, 0, slots + 1)
@@ -81,11 +88,13 @@ def check_candidates(candidates: Candidates, n_labels: int) -> None:
 
 
 def check_scale(scale: Scale, n_features: int) -> None:
+    """Sizes of all features, and sums that are not negative."""
     need(len(scale.inverse) == n_features, f"scale.inverse has {len(scale.inverse)} features, not {n_features}.")
     for name in ("sq_norm", "normalized", "n_rows"):
         need(getattr(scale, name)[0] >= 0, f"scale.{name} is {getattr(scale, name)[0]}.")
 
 
 def check_seen(seen: Seen, n_classes: int) -> None:
+    """Counts within their limits."""
     need_range("seen.n_labels", seen.n_labels, 0, n_classes + 1)
     need_range("seen.n_rows", seen.n_rows, 0, 1 << 62)

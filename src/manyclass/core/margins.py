@@ -61,7 +61,7 @@ def router_pace(update, rate, scale, sq_norm):
 
     DIFFERS [OT Alg. 1, R]: which regression algorithm is left open there. Normalised AdaGrad is slowed by the number of
     features of full size once more than elsewhere: on dense rows, where all of them move one score together, the
-    routers overshot (docs/log/lom_tree.md).
+    routers overshot (docs/what_we_tried.md).
     """
     step = pace(update, rate, scale, sq_norm)
     if update == NORMALIZED_ADAGRAD:

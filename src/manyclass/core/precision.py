@@ -1,8 +1,7 @@
-"""Weights in fewer bits, in files only: float16, or int8 with a scale for each run of 64. In memory they are float32.
+"""Rounded weights in files: float16, or int8 with one scale per 64 weights. In memory weights are float32.
 
-A weight is as small as its feature is large. So that features of all sizes may share a scale, weights are first divided
-by a power of two near 1 / (the feature's largest value), where the model knows it; sums of rows by one near the length
-of the sum. Rounding twice changes nothing: the same weights come out, and the same bytes.
+Weights of large features are small. So that features of all sizes can share a scale, weights are first divided by a
+power of two near 1 / (the largest value of the feature), where the model knows it. Rounding twice changes nothing.
 """
 
 from collections.abc import Callable
@@ -16,8 +15,8 @@ from .state import Field, State, fields_of, flatten, groups_of
 PRECISIONS = ("float32", "float16", "int8")
 _STORED = {"float16": np.dtype("f2"), "int8": np.dtype("i1")}
 _RUN = 64  # weights that share a scale
-_STEPS = 127  # of a run's scale up to its largest weight
-_SCALE_BITS = 16  # of a scale that are used: a step times its scale then fits into a float32 without rounding
+_STEPS = 127  # from 0 to the largest weight of a run
+_SCALE_BITS = 16  # significant bits of a scale: a step times its scale is then exact in float32
 _BLOCK = 1 << 20  # weights rounded at a time, whole runs
 _FURTHEST = 30  # the most that an exponent of two may be
 _LARGEST, _SMALLEST = np.float32(2.0**80), np.float32(2.0**-80)  # in a run; smaller: zero. No product can overflow.
@@ -26,7 +25,7 @@ Exponents = Callable[[slice], np.ndarray] | None  # of two, for a stretch of the
 
 
 def narrow(state: State, precision: str) -> dict[str, np.ndarray]:
-    """The arrays of a state by the names that a file uses, weights rounded; ValueError where one does not fit."""
+    """The arrays of a state with rounded weights; ValueError if a weight is out of range."""
     out = flatten(state)
     if precision == "float32":
         return out
@@ -46,10 +45,7 @@ def narrow(state: State, precision: str) -> dict[str, np.ndarray]:
 
 
 def widen(arrays: dict[str, np.ndarray], types: dict, precision: str) -> dict[str, np.ndarray]:
-    """The arrays of a file with all weights as float32 again; ModelFormatError where they cannot be.
-
-    What else is wrong with the groups is left for `unflatten` to find.
-    """
+    """The arrays of a file with all weights converted to float32; ModelFormatError if they are invalid."""
     if precision == "float32":
         return arrays
     powers, out = _powers(_vector(arrays, "scale.inverse", "f4")), dict(arrays)
@@ -68,10 +64,10 @@ def widen(arrays: dict[str, np.ndarray], types: dict, precision: str) -> dict[st
 
 
 def _vector(arrays: dict[str, np.ndarray], name: str, dtype: str) -> np.ndarray:
-    """A one-dimensional array that must be there."""
+    """A required one-dimensional array."""
     array = arrays.get(name)
     if array is None or array.dtype != np.dtype(dtype) or array.ndim != 1:
-        raise ModelFormatError(f"array {name} is not there, or not one-dimensional {np.dtype(dtype)}.")
+        raise ModelFormatError(f"array {name} is missing, or not one-dimensional {np.dtype(dtype)}.")
     return array
 
 
@@ -80,23 +76,20 @@ def _scales(arrays: dict[str, np.ndarray], name: str, n: int) -> np.ndarray:
     scale = _vector(arrays, name, "f4")
     need(len(scale) == -(-n // _RUN), f"array {name} has {len(scale)} scales for {n} weights in runs of {_RUN}.")
     good = (scale >= 0) & (scale <= _LARGEST)  # of NaN neither
-    if not good.all():
-        raise ModelFormatError(f"array {name} holds {scale[good.argmin()]}, which is no scale, at {good.argmin()}.")
+    at = int(good.argmin())
+    need(good.all(), f"array {name} contains {scale[at]}, which is not a valid scale, at position {at}.")
     return scale
 
 
-# -- what weights are divided by -----------------------------------------------------------------------------------
-
-
 def _powers(sizes: np.ndarray) -> np.ndarray:
-    """The exponents of two near some sizes; 0 where a size is not known, which is 0."""
+    """The exponents of two near some sizes; 0 where the size is unknown (0)."""
     known = np.isfinite(sizes) & (sizes > 0)
     exponent = np.frexp(np.where(known, sizes, 0.5))[1]
     return np.clip(exponent, -_FURTHEST, _FURTHEST).astype(np.int32)
 
 
 def _exponents(full: str, fields: dict[str, np.ndarray], how: Field, powers: np.ndarray) -> Exponents:
-    """How to find those of a stretch of weights; None: nothing tells their size, or a weight is of several features."""
+    """A function from a slice of weights to their exponents; None if the sizes of their features are unknown."""
     shape = fields[full.partition(".")[2]].shape
     if how.rounds == "entry":
         feature = _vector(fields, "feature", "i4")
@@ -118,9 +111,6 @@ def _parts(n: int) -> list[slice]:
     return [slice(first, min(n, first + _BLOCK)) for first in range(0, n, _BLOCK)]
 
 
-# -- rounding ------------------------------------------------------------------------------------------------------
-
-
 def _scaled(flat: np.ndarray, part: slice, exponents: Exponents) -> np.ndarray:
     return flat[part] if exponents is None else np.ldexp(flat[part], -exponents(part))
 
@@ -132,21 +122,21 @@ def _to_half(full: str, flat: np.ndarray, exponents: Exponents) -> np.ndarray:
             out[part] = _scaled(flat, part, exponents)
         if not np.isfinite(out[part]).all():
             raise ValueError(
-                f"{full} holds weights that float16 cannot (above 65504, or not finite): use float32, or int8 if they "
-                "are finite."
+                f"{full} contains weights that float16 cannot represent (above 65504, or not finite): use float32, "
+                "or int8 if they are finite."
             )
     return out
 
 
 def _to_steps(full: str, flat: np.ndarray, exponents: Exponents) -> tuple[np.ndarray, np.ndarray]:
-    """(weights as steps of their run's scale, scales)."""
+    """(weights as multiples of the scale of their run, scales)."""
     out, scales = np.empty(len(flat), np.int8), np.empty(-(-len(flat) // _RUN), np.float32)
     for part in _parts(len(flat)):
         runs = np.zeros((-(-(part.stop - part.start) // _RUN), _RUN), np.float32)
         runs.reshape(-1)[: part.stop - part.start] = _scaled(flat, part, exponents)
         largest = np.abs(runs).max(axis=1)
         if not (largest <= _LARGEST).all():
-            raise ValueError(f"{full} holds weights that are not finite, or too large to round: use float32.")
+            raise ValueError(f"{full} contains weights that are not finite or too large to round: use float32.")
         scale = _scale(largest)
         scales[part.start // _RUN :][: len(scale)] = scale
         steps = np.where(scale[:, None] > 0, np.rint(runs / np.where(scale > 0, scale, 1)[:, None]), 0)
@@ -155,7 +145,7 @@ def _to_steps(full: str, flat: np.ndarray, exponents: Exponents) -> tuple[np.nda
 
 
 def _scale(largest: np.ndarray) -> np.ndarray:
-    """The largest weights / 127, rounded up to few bits: 127 times that, it is found again exactly."""
+    """The largest weights / 127, rounded up to few bits, so that rounding again gives the same scale."""
     mantissa, exponent = np.frexp(largest / np.float32(_STEPS))
     scale = np.ldexp(np.ceil(np.ldexp(mantissa, _SCALE_BITS)), exponent - _SCALE_BITS)
     return np.where(largest >= _SMALLEST, scale, np.float32(0)).astype(np.float32)

@@ -13,13 +13,13 @@ from .model_file import ModelFormatError
 
 
 class Field(NamedTuple):
-    """How one array of a group looks."""
+    """Declaration of one array of a group."""
 
     dtype: str
     dims: tuple[str, ...]
     fill: float = 0
-    # Weights that a slim file may round, and what tells their size: their feature, known by column, line or entry (the
-    # group's `feature`); the length of their line (the group's `sq_norm`); nothing (run). Empty: never rounded.
+    # For weights that a slim file may round: how the feature of a weight is known, by which its size is normalised
+    # ("column", "line", "entry": the group's `feature`), or "run" if it is not. Empty: never rounded.
     rounds: str = ""
 
 
@@ -196,7 +196,7 @@ def fields_of(group: type) -> dict[str, Field]:
 
 
 def make(group: type, **sizes: int) -> Any:
-    """A fresh group of the given sizes."""
+    """A new group with the given sizes."""
     sizes = {"one": 1, **sizes}
     return group(
         *(
@@ -207,7 +207,7 @@ def make(group: type, **sizes: int) -> Any:
 
 
 def resize(group: Any, **sizes: int) -> Any:
-    """The same group with some dimensions larger; arrays that do not grow are kept as they are."""
+    """The same group with some dimensions larger; arrays that do not grow are not copied."""
     out = []
     for array, field in zip(group, fields_of(type(group)).values(), strict=True):
         shape = tuple(max(have, sizes.get(dim, have)) for have, dim in zip(array.shape, field.dims, strict=True))
@@ -220,7 +220,7 @@ def resize(group: Any, **sizes: int) -> Any:
 
 
 def cut(group: Any, **sizes: int) -> Any:
-    """The same group with some dimensions smaller: the first so many, without a copy."""
+    """The same group with some dimensions cut to the first entries, without a copy."""
     fields = fields_of(type(group)).values()
     return type(group)(
         *(
@@ -231,19 +231,19 @@ def cut(group: Any, **sizes: int) -> Any:
 
 
 def copy(group: Any) -> Any:
-    """The same group with arrays of its own."""
+    """A copy of a group."""
     return type(group)(*(array.copy() for array in group))
 
 
 def flatten(state: State) -> dict[str, np.ndarray]:
-    """`{"tree.children": array, ...}`: the names a file uses."""
+    """All arrays by the names used in files, such as `tree.children`."""
     return {f"{name}.{field}": array for name, group in state.items() for field, array in group._asdict().items()}
 
 
 def unflatten(arrays: dict[str, np.ndarray], types: dict[str, Any]) -> State:
-    """The groups again, from the arrays of a file: all that must be there, of their types and dimensions.
+    """The groups from the arrays of a file, or a ModelFormatError unless all have the declared types and dimensions.
 
-    A further tree's groups are those of the first with a number behind the name: `tree_1`.
+    The groups of a second tree have a number after the name: `tree_1`.
     """
     state = {}
     for name, (group, fields) in groups_of(arrays, types).items():
@@ -257,7 +257,7 @@ def unflatten(arrays: dict[str, np.ndarray], types: dict[str, Any]) -> State:
 def groups_of(
     arrays: dict[str, np.ndarray], types: dict[str, Any], ignore: str | None = None
 ) -> dict[str, tuple[Any, dict[str, np.ndarray]]]:
-    """Type and arrays of every group in a file; those arrays whose names end in `ignore` are left out."""
+    """Type and arrays of every group in a file, without arrays whose names end in `ignore`."""
     named: dict[str, dict[str, np.ndarray]] = {}
     for full, array in arrays.items():
         name, _, field = full.partition(".")
@@ -267,21 +267,21 @@ def groups_of(
     for name, fields in named.items():
         kinds = types.get(re.sub(r"_[1-9][0-9]{0,2}$", "", name))
         if kinds is None:
-            raise ModelFormatError(f"there is no group of arrays named {name!r} in this algorithm.")
+            raise ModelFormatError(f"this algorithm has no group of arrays named {name!r}.")
         kinds = [kind for kind in (kinds if isinstance(kinds, tuple) else (kinds,)) if kind is not None]
         out[name] = next((kind for kind in kinds if set(kind._fields) == set(fields)), kinds[0]), fields
     return out
 
 
 def _optional(kinds: Any) -> bool:
-    """Whether a state may be without the group: None is one of its types."""
+    """Whether the group may be absent: None is one of its types."""
     return isinstance(kinds, tuple) and None in kinds
 
 
 def _checked(name: str, arrays: dict[str, np.ndarray], fields: dict[str, Field]) -> dict[str, np.ndarray]:
     if set(arrays) != set(fields):
         wrong = sorted(set(arrays) ^ set(fields))
-        raise ModelFormatError(f"group {name!r} lacks, or should not have, the array {wrong[0]!r}.")
+        raise ModelFormatError(f"the array {wrong[0]!r} of group {name!r} is missing or unknown.")
     sizes = {"one": 1}
     for field, how in fields.items():
         array = arrays[field]
@@ -302,5 +302,5 @@ def n_bytes(state: State) -> int:
 
 
 def _filled(shape: tuple[int, ...], dtype: str, fill: float) -> np.ndarray:
-    # zeros are handed out by the system untouched: room kept for later costs no memory until it is used
+    # pages of zeros take no memory until they are written, so spare capacity is free
     return np.zeros(shape, dtype) if fill == 0 else np.full(shape, fill, dtype)

@@ -1,44 +1,43 @@
-"""Judging ranked answers: precision, nDCG, recall, coverage and propensity scored precision of the first k.
+"""Metrics for ranked predictions: each looks at the first k predicted labels of every row.
 
-All functions read the truth in one of two forms: a vector of class ids (0, 1, ...), one for each row, or a matrix of
-rows x labels, sparse or dense, with 1 where a row has the label and 0 elsewhere. The answers are label ids, best first,
-an array of rows x answers, with -1 where there is no answer. Sparse truth is never made dense. All answers lie in 0..1.
-
-Rows without labels count as 0 and stay in the average, as in the evaluation scripts of the extreme classification
-repository (pyxclib). Leave such rows out beforehand to average over the others only.
+True labels are either an array of class ids, one per row, or an indicator matrix (rows x labels, 0 or 1), dense or
+sparse. Sparse matrices stay sparse. Rows without labels score 0 and stay in the average, as in the evaluation scripts
+of the Extreme Classification Repository. Remove such rows first to average over the others only.
 """
 
+from collections.abc import Sequence
+from itertools import pairwise
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 
 def precision_at_k(Y_true: Any, top_labels: Any, k: int) -> float:
-    """Compute P@k: the share of right answers among the first k, averaged over rows.
+    """Compute P@k, the fraction of correct labels among the first k predictions, averaged over rows.
 
-    The sum of right answers is divided by k for every row, also where fewer than k answers are given or the row has
-    fewer than k labels. For one class a row, P@1 is the accuracy. A row without labels counts as 0.
+    The number of correct labels is always divided by k, even if a row has fewer than k labels or fewer than k
+    predictions. For data with one label per row, P@1 is the accuracy.
 
     Parameters
     ----------
-    Y_true : array of int of shape (n_rows,), or array or sparse matrix of shape (n_rows, n_labels)
-        The classes, or an indicator matrix of the labels.
-    top_labels : array of int of shape (n_rows, at least k)
-        Predictions, best first; -1 is no answer.
+    Y_true : array-like of int of shape (n_rows,), or array-like or sparse matrix of shape (n_rows, n_labels)
+        True class ids, or an indicator matrix of the true labels.
+    top_labels : array-like of int of shape (n_rows, at least k)
+        Predicted label ids, best first. -1 means no prediction.
     k : int
-        How many answers count.
+        Number of predictions to evaluate.
 
     Returns
     -------
     float
-        In 0..1.
+        P@k, between 0 and 1.
 
     Raises
     ------
     ValueError
-        If truth and answers do not fit each other, or one of them is not as described.
+        If `Y_true` or `top_labels` have the wrong shape or contain invalid ids, or if they do not match.
 
     Examples
     --------
@@ -49,29 +48,22 @@ def precision_at_k(Y_true: Any, top_labels: Any, k: int) -> float:
     >>> precision_at_k([2, 0, 1], [[2], [1], [1]], 1)
     0.6666666666666666
     """
-    hits = _Judged(Y_true, top_labels, k).hits
-    return float(hits.sum() / hits.size)
+    _, _, hits = _evaluate(Y_true, top_labels, k)
+    return float(hits.mean())
 
 
 def recall_at_k(Y_true: Any, top_labels: Any, k: int) -> float:
-    """Compute R@k: the share of a row's labels that are among its first k answers, averaged over rows.
-
-    A row without labels counts as 0.
+    """Compute R@k, the fraction of true labels that are among the first k predictions, averaged over rows.
 
     Parameters
     ----------
     Y_true, top_labels, k
-        As for `precision_at_k`.
+        See `precision_at_k`.
 
     Returns
     -------
     float
-        In 0..1.
-
-    Raises
-    ------
-    ValueError
-        As `precision_at_k`.
+        R@k, between 0 and 1.
 
     Examples
     --------
@@ -79,30 +71,25 @@ def recall_at_k(Y_true: Any, top_labels: Any, k: int) -> float:
     >>> recall_at_k([[1, 0, 1], [0, 1, 0]], [[2, 1], [0, 1]], 2)
     0.75
     """
-    judged = _Judged(Y_true, top_labels, k)
-    return float(np.mean(judged.hits.sum(axis=1) / np.maximum(judged.n_labels_of_row(), 1)))
+    truth, _, hits = _evaluate(Y_true, top_labels, k)
+    return float(np.mean(hits.sum(axis=1) / np.maximum(truth.labels_per_row(), 1)))
 
 
 def ndcg_at_k(Y_true: Any, top_labels: Any, k: int) -> float:
-    """Compute nDCG@k: right answers, weighted by their rank, against the best that a row allows; averaged over rows.
+    """Compute nDCG@k, the normalized discounted cumulative gain of the first k predictions, averaged over rows.
 
-    A right answer in place i (from 1) is worth 1 / log2(i + 1). The sum is divided by that of an ideal answer, which
-    has all labels of the row, or k of them, in front. A row without labels counts as 0.
+    A correct label at rank i (1 is the first) gains 1 / log2(i + 1). The sum is divided by the gain of a perfect
+    ranking, which starts with the true labels of the row.
 
     Parameters
     ----------
     Y_true, top_labels, k
-        As for `precision_at_k`.
+        See `precision_at_k`.
 
     Returns
     -------
     float
-        In 0..1.
-
-    Raises
-    ------
-    ValueError
-        As `precision_at_k`.
+        nDCG@k, between 0 and 1.
 
     Examples
     --------
@@ -110,32 +97,27 @@ def ndcg_at_k(Y_true: Any, top_labels: Any, k: int) -> float:
     >>> round(ndcg_at_k([[1, 0, 1], [0, 1, 0]], [[2, 0], [0, 1]], 2), 4)
     0.8155
     """
-    judged = _Judged(Y_true, top_labels, k)
-    worth = 1.0 / np.log2(np.arange(2, judged.k + 2))
-    ideal = np.cumsum(worth)[np.clip(judged.n_labels_of_row(), 1, judged.k) - 1]
-    return float(np.mean(judged.hits @ worth / ideal))
+    truth, top, hits = _evaluate(Y_true, top_labels, k)
+    gain = 1.0 / np.log2(np.arange(2, top.shape[1] + 2))
+    perfect = np.cumsum(gain)[np.clip(truth.labels_per_row(), 1, top.shape[1]) - 1]
+    return float(np.mean(hits @ gain / perfect))
 
 
 def coverage_at_k(Y_true: Any, top_labels: Any, k: int) -> float:
-    """Compute C@k: the share of labels that are rightly among the first k answers of some row.
+    """Compute C@k, the fraction of labels that are predicted correctly for at least one row.
 
-    Only labels that occur in `Y_true` are counted. Rare labels weigh as much as common ones, so that a model which
-    answers the common ones only is found out. Without any label it is 0.
+    Only labels that occur in `Y_true` count, and a rare label counts as much as a frequent one. The coverage is low for
+    a model that predicts only frequent labels. It is 0 if `Y_true` contains no label.
 
     Parameters
     ----------
     Y_true, top_labels, k
-        As for `precision_at_k`.
+        See `precision_at_k`.
 
     Returns
     -------
     float
-        In 0..1.
-
-    Raises
-    ------
-    ValueError
-        As `precision_at_k`.
+        C@k, between 0 and 1.
 
     Examples
     --------
@@ -143,37 +125,120 @@ def coverage_at_k(Y_true: Any, top_labels: Any, k: int) -> float:
     >>> coverage_at_k([0, 0, 0, 1], [[0], [0], [0], [0]], 1)
     0.5
     """
-    judged = _Judged(Y_true, top_labels, k)
-    found, there = np.unique(judged.top[judged.hits]), np.unique(judged.labels)
-    return len(found) / max(len(there), 1)
+    truth, top, hits = _evaluate(Y_true, top_labels, k)
+    return len(np.unique(top[hits])) / max(len(np.unique(truth.labels)), 1)
 
 
-def propensities(Y_train: Any, n_labels: int | None = None, A: float = 0.55, B: float = 1.5) -> np.ndarray:
-    """Estimate how likely a label is written down where it belongs, from how often it occurs in the training rows.
+def macro_at_k(Y_true: Any, top_labels: Any, k: int) -> dict[str, float]:
+    """Compute precision, recall and F1 of the first k predictions per label, averaged over labels.
 
-    The model of Jain et al.: 1 / (1 + C exp(-A log(count + B))) with C = (log(n_rows) - 1) (B + 1)^A. The rarer a
-    label, the more often it is missing.
+    Only labels that occur in `Y_true` count. The precision of a label that is never predicted is 0.
 
     Parameters
     ----------
-    Y_train : array of int of shape (n_rows,), or array or sparse matrix of shape (n_rows, n_labels)
-        The truth of the training rows; at least 3.
-    n_labels : int, optional
-        The number of labels, where classes come as a vector and the last of them may not occur in it. By default the
-        largest class + 1, or the number of columns.
-    A, B : float
-        The paper's constants; its own are the default. The extreme classification repository uses A = 0.5, B = 0.4 for
-        Wikipedia and A = 0.6, B = 2.6 for Amazon.
+    Y_true, top_labels, k
+        See `precision_at_k`.
 
     Returns
     -------
-    ndarray of float64 of shape (n_labels,)
-        In 0..1.
+    dict of str to float
+        `precision`, `recall` and `f1`, each between 0 and 1.
+
+    Examples
+    --------
+    Label 0 is found in both of its rows, label 1 is not found:
+
+    >>> from manyclass.metrics import macro_at_k
+    >>> macro_at_k([0, 0, 1], [[0], [0], [0]], 1)["recall"]
+    0.5
+    """
+    counts = np.stack(_label_counts(Y_true, top_labels, k))
+    found, predicted, true = counts[:, counts[2] > 0]
+    if not len(true):
+        return {"precision": 0.0, "recall": 0.0, "f1": 0.0}
+    ratios = {
+        "precision": found / np.maximum(predicted, 1),
+        "recall": found / true,
+        "f1": 2 * found / (predicted + true),
+    }
+    return {name: float(ratio.mean()) for name, ratio in ratios.items()}
+
+
+def recall_by_frequency(
+    Y_true: Any, top_labels: Any, k: int, Y_train: Any, edges: Sequence[int] = (10, 100)
+) -> list[dict[str, float]]:
+    """Compute the recall of the first k predictions for groups of rare and frequent labels.
+
+    Parameters
+    ----------
+    Y_true, top_labels, k
+        See `precision_at_k`.
+    Y_train : as `Y_true`
+        True labels of the training rows. They determine how frequent a label is.
+    edges : sequence of int, default=(10, 100)
+        Limits between the groups, in training rows. The default gives three groups: fewer than 10 training rows, 10 to
+        99, and 100 or more.
+
+    Returns
+    -------
+    list of dict
+        One dictionary per group, rarest labels first: `from` and `below` are the limits of the group (`below` is
+        infinite for the last), `labels` is the number of its labels that occur in `Y_true`, `true` is how often they
+        occur, and `recall` is the fraction of these that were predicted (NaN if there are none).
 
     Raises
     ------
     ValueError
-        If the truth is not as described or the constants are not above 0.
+        If `edges` are not positive and increasing, or as in `precision_at_k`.
+
+    Examples
+    --------
+    >>> from manyclass.metrics import recall_by_frequency
+    >>> groups = recall_by_frequency([0, 0, 1], [[0], [0], [0]], 1, Y_train=[0] * 50 + [1], edges=(10,))
+    >>> [(group["labels"], group["recall"]) for group in groups]
+    [(1, 0.0), (1, 1.0)]
+    """
+    limits = [0, *edges, float("inf")]
+    if any(high <= low for low, high in pairwise(limits)):
+        raise ValueError(f"edges must be positive and increasing, got {tuple(edges)}.")
+    found, _, true = _label_counts(Y_true, top_labels, k)
+    frequency = np.bincount(_read_truth(Y_train, "Y_train").labels, minlength=len(true))[: len(true)]
+    groups = []
+    for low, high in pairwise(limits):
+        group = (frequency >= low) & (frequency < high) & (true > 0)
+        n_true = int(true[group].sum())
+        recall = float(found[group].sum() / n_true) if n_true else float("nan")
+        groups.append({"from": low, "below": high, "labels": int(group.sum()), "true": n_true, "recall": recall})
+    return groups
+
+
+def propensities(Y_train: Any, n_labels: int | None = None, A: float = 0.55, B: float = 1.5) -> np.ndarray:
+    """Estimate the probability that a label is recorded for a row to which it applies.
+
+    In large label sets, annotators miss many labels, and rare labels most often. The model of Jain et al. estimates the
+    propensity of a label from the number of training rows that have it: 1 / (1 + C exp(-A log(count + B))) with
+    C = (log(n_rows) - 1) (B + 1)^A.
+
+    Parameters
+    ----------
+    Y_train : array-like of int of shape (n_rows,), or array-like or sparse matrix of shape (n_rows, n_labels)
+        True labels of at least 3 training rows, see `precision_at_k`.
+    n_labels : int, optional
+        Number of labels, needed if `Y_train` is an array of class ids that lacks the last ones. By default the largest
+        class id + 1, or the number of columns.
+    A, B : float
+        Constants of the model. The defaults are those of the paper. The Extreme Classification Repository uses A = 0.5,
+        B = 0.4 for Wikipedia and A = 0.6, B = 2.6 for Amazon data.
+
+    Returns
+    -------
+    ndarray of float64 of shape (n_labels,)
+        Propensities, between 0 and 1.
+
+    Raises
+    ------
+    ValueError
+        If `Y_train` is not valid or does not match `n_labels`, or if `A` or `B` is not positive.
 
     References
     ----------
@@ -187,144 +252,150 @@ def propensities(Y_train: Any, n_labels: int | None = None, A: float = 0.55, B: 
     array([0.717, 0.621, 0.553])
     """
     if not (A > 0 and B > 0):
-        raise ValueError(f"A and B must be above 0, got {A} and {B}.")
-    _, labels, n_rows, n_columns = _read_truth(Y_train, "Y_train")
-    largest = int(labels.max(initial=-1)) + 1
-    if n_columns is not None and n_labels not in (None, n_columns):
-        raise ValueError(f"Y_train has {n_columns} columns, but n_labels is {n_labels}; leave n_labels out.")
-    known = largest if n_labels is None else index(n_labels)
-    known = known if n_columns is None else n_columns
-    if largest > known:
-        raise ValueError(f"Y_train holds class {largest - 1}, but n_labels is {known}; it must be at least {largest}.")
-    if n_rows < 3:
-        raise ValueError(f"Propensities need at least 3 training rows, got {n_rows}.")
-    counts = np.bincount(labels, minlength=known)
-    return 1.0 / (1.0 + (np.log(n_rows) - 1.0) * (B + 1.0) ** A * (counts + B) ** -A)
+        raise ValueError(f"A and B must be positive, got {A} and {B}.")
+    truth = _read_truth(Y_train, "Y_train")
+    n_known = truth.n_labels if n_labels is None else index(n_labels)
+    if truth.is_matrix and n_known != truth.n_labels:
+        raise ValueError(f"n_labels is {n_labels}, but Y_train has {truth.n_labels} columns; omit n_labels.")
+    if n_known < truth.n_labels:
+        raise ValueError(f"n_labels is {n_known}, but Y_train contains class {truth.n_labels - 1}; increase n_labels.")
+    if truth.n_rows < 3:
+        raise ValueError(f"propensities requires at least 3 training rows, got {truth.n_rows}.")
+    counts = np.bincount(truth.labels, minlength=n_known)
+    return 1.0 / (1.0 + (np.log(truth.n_rows) - 1.0) * (B + 1.0) ** A * (counts + B) ** -A)
 
 
 def psp_at_k(Y_true: Any, top_labels: Any, k: int, propensity: Any) -> float:
-    """Compute PSP@k: precision in which a right answer is worth 1 / propensity, so that rare labels count more.
+    """Compute PSP@k, the propensity-scored precision of the first k predictions.
 
-    The sum over all rows is divided by the largest sum possible: of the k labels of each row that are worth most. (A
-    ratio of sums, as in the extreme classification repository, not a mean of ratios.) A row without labels adds
-    nothing to either sum; without any label the answer is 0.
+    A correct label gains 1 / propensity, so that rare labels count more. The sum over all rows is divided by the
+    largest possible sum, as in the Extreme Classification Repository; it is not an average over rows. PSP@k is 0 if
+    `Y_true` contains no label.
 
     Parameters
     ----------
     Y_true, top_labels, k
-        As for `precision_at_k`.
-    propensity : array of float of shape (n_labels,)
-        From `propensities` of the training rows, or given; above 0, at most 1.
+        See `precision_at_k`.
+    propensity : array-like of float of shape (n_labels,)
+        Propensity of each label, above 0 and at most 1, as returned by `propensities` for the training rows.
 
     Returns
     -------
     float
-        In 0..1.
+        PSP@k, between 0 and 1.
 
     Raises
     ------
     ValueError
-        As `precision_at_k`, or if the propensities are not as described.
+        If `propensity` is not valid or does not match `Y_true`, or as in `precision_at_k`.
 
     Examples
     --------
-    Both right answers of the first row, none of the second, whose label is rare and worth more:
+    Both labels of the first row are found. The label of the second row is missed; it is rare and counts more:
 
     >>> from manyclass.metrics import psp_at_k
     >>> psp_at_k([[1, 1, 0], [0, 0, 1]], [[0, 1], [0, 1]], 2, propensity=[1.0, 1.0, 0.25])
     0.3333333333333333
     """
-    judged = _Judged(Y_true, top_labels, k)
+    truth, top, hits = _evaluate(Y_true, top_labels, k)
     propensity = np.asarray(propensity, dtype=np.float64)
-    n_labels = int(judged.labels.max(initial=-1)) + 1 if judged.n_columns is None else judged.n_columns
     if propensity.ndim != 1 or not np.all((propensity > 0) & (propensity <= 1)):
-        raise ValueError("propensity must be a vector of numbers above 0 and at most 1, one for each label.")
-    if len(propensity) < n_labels or (judged.n_columns is not None and len(propensity) > n_labels):
+        raise ValueError("propensity must be a 1-D array with one number per label, above 0 and at most 1.")
+    if len(propensity) < truth.n_labels or (truth.is_matrix and len(propensity) > truth.n_labels):
         raise ValueError(
-            f"propensity has {len(propensity)} entries for {n_labels} labels of Y_true; "
-            "take the propensities of the training rows with the same columns, or with n_labels."
+            f"propensity has {len(propensity)} entries, but Y_true has {truth.n_labels} labels; compute it from "
+            "training labels with the same columns, or pass n_labels to propensities."
         )
-    worth = 1.0 / propensity
-    reached = worth[judged.top[judged.hits]].sum()
-    order = np.lexsort((-worth[judged.labels], judged.rows))
-    rows, of_label = judged.rows[order], worth[judged.labels[order]]
-    first = np.searchsorted(rows, rows)  # where this label's row begins
-    possible = of_label[np.arange(len(rows)) - first < judged.k].sum()
-    return float(reached / possible) if len(rows) else 0.0
+    gain = 1.0 / propensity
+    order = np.lexsort((-gain[truth.labels], truth.rows))  # per row, the most valuable labels first
+    rows, gains = truth.rows[order], gain[truth.labels[order]]
+    rank = np.arange(len(rows)) - np.searchsorted(rows, rows)
+    possible = gains[rank < top.shape[1]].sum()
+    return float(gain[top[hits]].sum() / possible) if len(rows) else 0.0
 
 
-class _Judged:
-    """Truth and answers after all checks: which of the first k answers are right."""
+class _Truth(NamedTuple):
+    """True labels as (row, label) pairs, sorted by row and label."""
 
-    def __init__(self, Y_true: Any, top_labels: Any, k: int):
-        self.rows, self.labels, self.n_rows, self.n_columns = _read_truth(Y_true, "Y_true")
-        self.top = _read_answers(top_labels, k, self.n_rows, self.n_columns)
-        self.k = self.top.shape[1]
-        if self.n_columns is None:
-            self.hits = self.top == self.labels[:, None]
-            return
-        # One number for each pair of row and label, in order: looking them up needs no dense matrix.
-        pairs = self.rows * self.n_columns + self.labels
-        asked = np.arange(self.n_rows)[:, None] * self.n_columns + self.top
-        place = np.searchsorted(pairs, asked)
-        self.hits = (np.append(pairs, -1)[place] == asked) & (self.top >= 0)
+    rows: np.ndarray
+    labels: np.ndarray
+    n_rows: int
+    n_labels: int  # columns of a matrix, or largest class id + 1
+    is_matrix: bool
 
-    def n_labels_of_row(self) -> np.ndarray:
+    def labels_per_row(self) -> np.ndarray:
         return np.bincount(self.rows, minlength=self.n_rows)
 
 
-def _read_truth(Y: Any, name: str) -> tuple[np.ndarray, np.ndarray, int, int | None]:
-    """Return row and id of every label, in order, the number of rows and, of a matrix, the number of columns."""
-    forms = f"{name} must be a vector of class ids (0, 1, ...) or a matrix of zeros and ones, rows x labels"
-    n_columns = None
-    if not sp.issparse(Y):
-        Y = np.asarray(Y)
-    if Y.ndim == 1 and not sp.issparse(Y):
-        if Y.dtype.kind not in "iu":
-            raise ValueError(f"{forms}; got a vector of {Y.dtype}. Turn labels into ids, as np.unique does.")
-        if Y.size and Y.min() < 0:
-            raise ValueError(f"{forms}; got the class {Y.min()} in row {int(np.argmin(Y))}.")
-        rows, labels = np.arange(len(Y)), Y.astype(np.int64)
-    elif Y.ndim == 2:
-        n_columns = Y.shape[1]
-        if Y.dtype.kind not in "biuf":
-            raise ValueError(f"{forms}; got a matrix of {Y.dtype}.")
-        Y = sp.csr_matrix(Y, copy=True)  # the caller's matrix keeps its order
-        Y.sum_duplicates()
-        if odd := np.flatnonzero((Y.data != 0) & (Y.data != 1)).tolist():
-            row = int(np.searchsorted(Y.indptr, odd[0], side="right")) - 1
-            raise ValueError(f"{forms}; got {Y.data[odd[0]]} in row {row}. Class ids belong in a vector.")
-        coordinates = Y.tocoo()
-        kept = coordinates.data != 0
-        rows, labels = coordinates.row[kept].astype(np.int64), coordinates.col[kept].astype(np.int64)
-    else:
-        raise ValueError(f"{forms}; got {Y.ndim} dimensions.")
+def _evaluate(Y_true: Any, top_labels: Any, k: int) -> tuple[_Truth, np.ndarray, np.ndarray]:
+    """Return the true labels, the first k predictions, and which of these are correct."""
+    truth = _read_truth(Y_true, "Y_true")
+    top = _read_predictions(top_labels, k, truth)
+    if not truth.is_matrix:
+        return truth, top, top == truth.labels[:, None]
+    # A binary search for the number of each (row, label) pair avoids a dense matrix.
+    pairs = truth.rows * truth.n_labels + truth.labels
+    predicted = np.arange(truth.n_rows)[:, None] * truth.n_labels + top
+    hits = np.append(pairs, -1)[np.searchsorted(pairs, predicted)] == predicted
+    return truth, top, hits & (top >= 0)
+
+
+def _label_counts(Y_true: Any, top_labels: Any, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return for each label how often it is predicted correctly, how often it is predicted, and how often it occurs."""
+    truth, top, hits = _evaluate(Y_true, top_labels, k)
+    n = max(truth.n_labels, int(top.max()) + 1)
+    found, predicted = np.bincount(top[hits], minlength=n), np.bincount(top[top >= 0], minlength=n)
+    return found, predicted, np.bincount(truth.labels, minlength=n)
+
+
+def _read_truth(Y: Any, name: str) -> _Truth:
+    """Check true labels and convert them to pairs."""
+    expected = f"{name} must be a 1-D array of class ids (0, 1, ...) or a 2-D indicator matrix of zeros and ones"
+    Y = Y if sp.issparse(Y) else np.asarray(Y)
+    if Y.ndim > 2 or Y.ndim < 1 + sp.issparse(Y):
+        raise ValueError(f"{expected}; got {Y.ndim} dimensions.")
     if Y.shape[0] == 0:
-        raise ValueError(f"{name} has no rows; there is nothing to judge.")
-    return rows, labels, Y.shape[0], n_columns
+        raise ValueError(f"{name} has no rows; at least one is required.")
+    if Y.ndim == 1:
+        if Y.dtype.kind not in "iu":
+            raise ValueError(f"{expected}; got an array of {Y.dtype}. Convert labels to ids, for example by np.unique.")
+        if Y.min() < 0:
+            raise ValueError(f"{expected}; got class {Y.min()} in row {np.argmin(Y)}.")
+        return _Truth(np.arange(len(Y)), Y.astype(np.int64), len(Y), int(Y.max()) + 1, False)
+    if Y.dtype.kind not in "biuf":
+        raise ValueError(f"{expected}; got a matrix of {Y.dtype}.")
+    Y = sp.csr_array(Y, copy=True)  # the caller's matrix is not changed
+    Y.sum_duplicates()
+    Y.eliminate_zeros()
+    rows = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    invalid = np.flatnonzero(Y.data != 1)
+    if len(invalid):
+        at = invalid[0]
+        raise ValueError(f"{expected}; got {Y.data[at]} in row {rows[at]}. Pass class ids as a 1-D array.")
+    return _Truth(rows, Y.indices.astype(np.int64), Y.shape[0], Y.shape[1], True)
 
 
-def _read_answers(top_labels: Any, k: int, n_rows: int, n_columns: int | None) -> np.ndarray:
-    """Return the first k answers of every row as int64."""
+def _read_predictions(top_labels: Any, k: int, truth: _Truth) -> np.ndarray:
+    """Check predictions and return the first k of each row."""
     k, top = index(k), np.asarray(top_labels)
     if top.ndim != 2 or top.dtype.kind not in "iu":
         raise ValueError(
-            f"top_labels must be an array of integers, rows x answers, got {top.ndim} dimensions of {top.dtype}; "
-            "one answer a row is a column: top_labels[:, None]."
+            f"top_labels must be a 2-D array of integers, got {top.ndim} dimensions of {top.dtype}; "
+            "for one prediction per row use top_labels[:, None]."
         )
-    if len(top) != n_rows:
-        raise ValueError(f"top_labels has {len(top)} rows, but Y_true has {n_rows}; both must judge the same rows.")
+    if len(top) != truth.n_rows:
+        raise ValueError(f"top_labels has {len(top)} rows, but Y_true has {truth.n_rows}; they must match.")
     if not 1 <= k <= top.shape[1]:
-        raise ValueError(f"k must be in 1..{top.shape[1]}, the answers in a row of top_labels, got {k}.")
+        raise ValueError(f"k must be in 1..{top.shape[1]}, the number of predictions per row, got {k}.")
     top = top[:, :k].astype(np.int64)
-    wrong = (top < -1) | (top >= (np.inf if n_columns is None else n_columns))
-    if wrong.any():
-        row, place = np.argwhere(wrong)[0]
-        limit = "" if n_columns is None else f" and below {n_columns}, the columns of Y_true"
-        raise ValueError(f"top_labels must hold label ids, -1 or more{limit}; got {top[row, place]} in row {row}.")
+    invalid = np.argwhere((top < -1) | (top >= (truth.n_labels if truth.is_matrix else np.inf)))
+    if len(invalid):
+        row, column = invalid[0]
+        limit = f" and below {truth.n_labels}, the number of columns of Y_true" if truth.is_matrix else ""
+        raise ValueError(f"top_labels must be at least -1{limit}; got {top[row, column]} in row {row}.")
     ordered = np.sort(top, axis=1)
-    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
-    if twice.any():
-        row, place = np.argwhere(twice)[0]
-        raise ValueError(f"top_labels holds label {ordered[row, place]} twice in row {row}; each answer counts once.")
+    repeated = np.argwhere((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0))
+    if len(repeated):
+        row, column = repeated[0]
+        raise ValueError(f"top_labels contains label {ordered[row, column]} twice in row {row}; remove duplicates.")
     return top

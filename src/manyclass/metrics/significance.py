@@ -1,4 +1,8 @@
-"""Tests of significance for error rates."""
+"""Significance of the difference between two error rates.
+
+Both functions assume independent samples. For two models evaluated on the same test rows they are conservative: the
+p-value is too large and the interval too wide.
+"""
 
 from math import sqrt
 from operator import index
@@ -7,33 +11,33 @@ from scipy.special import erfc, ndtri
 
 
 def n_minus_1_chi_squared(wrong_a: int, n_a: int, wrong_b: int, n_b: int) -> tuple[float, float]:
-    """Test whether two error rates differ: the N - 1 chi-squared test of two proportions.
+    """Test whether two error rates differ, with the N - 1 chi-squared test of two proportions.
 
-    Pearson's chi-squared statistic of the 2 x 2 table, without continuity correction, times (N - 1) / N, with
-    N the number of answers of both sides together. It takes the two sides for independent samples; for two
-    models on the same test rows, whose errors go together, it is on the cautious side.
+    The statistic is Pearson's chi-squared of the 2 x 2 table, without continuity correction, times (N - 1) / N, where
+    N = n_a + n_b. The samples are assumed to be independent; for two models on the same test rows the test is
+    conservative.
 
     Parameters
     ----------
     wrong_a, n_a : int
-        Wrong answers and all answers of one side.
+        Number of wrong predictions and number of predictions of the first model.
     wrong_b, n_b : int
-        The same of the other side.
+        The same for the second model.
 
     Returns
     -------
     statistic : float
-        Chi-squared with one degree of freedom.
+        Chi-squared statistic with one degree of freedom.
     p_value : float
-        Chance of a statistic at least as large if both sides have the same error rate. Where nothing can
-        differ (all answers wrong, or none) the statistic is 0 and the p-value 1.
+        Probability of a statistic at least as large if both error rates are equal. If all predictions of both models
+        are wrong, or all are correct, the statistic is 0 and the p-value is 1.
 
     Raises
     ------
     TypeError
-        If a count is not a whole number.
+        If a count is not an integer.
     ValueError
-        If a side has no answers, or more of them are wrong than there are.
+        If `n_a` or `n_b` is not positive, or if there are more wrong predictions than predictions.
 
     References
     ----------
@@ -42,53 +46,49 @@ def n_minus_1_chi_squared(wrong_a: int, n_a: int, wrong_b: int, n_b: int) -> tup
 
     Examples
     --------
-    Of 10,800 answers 929 (8.6 %) are wrong on one side and 1,307 (12.1 %) on the other:
+    Of 10,800 predictions, 929 (8.6 %) of the first model and 1,307 (12.1 %) of the second are wrong:
 
     >>> from manyclass.metrics import n_minus_1_chi_squared
     >>> statistic, p_value = n_minus_1_chi_squared(929, 10_800, 1307, 10_800)
     >>> round(statistic, 2), p_value < 0.0001
     (71.28, True)
     """
-    # Python's integers: the products of large counts do not fit into 64 bits.
-    wrong_a, n_a, wrong_b, n_b = _counts(wrong_a, n_a, wrong_b, n_b)
-    wrong, right = wrong_a + wrong_b, n_a + n_b - wrong_a - wrong_b
-    if wrong == 0 or right == 0:
+    # Python integers: the products of large counts exceed 64 bits.
+    wrong_a, n_a, wrong_b, n_b = _check_counts(wrong_a, n_a, wrong_b, n_b)
+    wrong, correct = wrong_a + wrong_b, n_a + n_b - wrong_a - wrong_b
+    if wrong == 0 or correct == 0:
         return 0.0, 1.0
     difference = wrong_a * n_b - wrong_b * n_a
-    statistic = (n_a + n_b - 1) * difference**2 / (n_a * n_b * wrong * right)
-    # One degree of freedom: the square of a normal variable.
+    statistic = (n_a + n_b - 1) * difference**2 / (n_a * n_b * wrong * correct)
+    # With one degree of freedom, chi-squared is the square of a normal variable.
     return statistic, float(erfc(sqrt(statistic / 2.0)))
 
 
 def difference_interval(
     wrong_a: int, n_a: int, wrong_b: int, n_b: int, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """Confidence interval of the difference of two error rates, a - b, by Newcombe's score method.
+    """Compute a confidence interval for the difference of two error rates, a - b, by Newcombe's score method.
 
-    Wilson's intervals of the two rates are joined (Newcombe's method 10, without continuity correction). Unlike the
-    textbook interval it stays within -1 and 1 and has a width where a rate is 0 or 1. It takes the two sides for
-    independent samples; for two models on the same test rows it is too wide rather than too narrow.
+    The interval combines Wilson's intervals of the two rates (Newcombe's method 10, without continuity correction).
+    Unlike the usual normal approximation, it stays within -1 and 1 and does not shrink to a point if a rate is 0 or 1.
+    The samples are assumed to be independent; for two models on the same test rows the interval is too wide.
 
     Parameters
     ----------
-    wrong_a, n_a : int
-        Wrong answers and all answers of one side.
-    wrong_b, n_b : int
-        The same of the other side.
+    wrong_a, n_a, wrong_b, n_b
+        See `n_minus_1_chi_squared`.
     confidence : float, default=0.95
-        Share of such intervals that hold the true difference, between 0 and 1.
+        Confidence level, between 0 and 1.
 
     Returns
     -------
     low, high : float
-        The ends of the interval; the observed difference lies between them.
+        Limits of the interval.
 
     Raises
     ------
-    TypeError
-        If a count is not a whole number.
-    ValueError
-        If a side has no answers, or more of them are wrong than there are, or `confidence` is not between 0 and 1.
+    TypeError, ValueError
+        As in `n_minus_1_chi_squared`, or if `confidence` is not between 0 and 1.
 
     References
     ----------
@@ -97,14 +97,12 @@ def difference_interval(
 
     Examples
     --------
-    Of 10,800 answers 929 (8.6 %) are wrong on one side and 1,307 (12.1 %) on the other:
-
     >>> from manyclass.metrics import difference_interval
     >>> low, high = difference_interval(929, 10_800, 1307, 10_800)
     >>> f"{100 * low:.2f} to {100 * high:.2f} points"
     '-4.31 to -2.69 points'
     """
-    wrong_a, n_a, wrong_b, n_b = _counts(wrong_a, n_a, wrong_b, n_b)
+    wrong_a, n_a, wrong_b, n_b = _check_counts(wrong_a, n_a, wrong_b, n_b)
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence must be between 0 and 1, got {confidence}.")
     z = float(ndtri((1.0 + confidence) / 2.0))
@@ -115,12 +113,12 @@ def difference_interval(
     return rate_a - rate_b - below, rate_a - rate_b + above
 
 
-def _counts(wrong_a: int, n_a: int, wrong_b: int, n_b: int) -> tuple[int, int, int, int]:
-    """The counts as Python's integers, checked."""
-    wrong_a, n_a, wrong_b, n_b = index(wrong_a), index(n_a), index(wrong_b), index(n_b)
+def _check_counts(*counts: int) -> tuple[int, int, int, int]:
+    """Return wrong_a, n_a, wrong_b, n_b as Python integers."""
+    wrong_a, n_a, wrong_b, n_b = map(index, counts)
     for name, wrong, n in (("a", wrong_a, n_a), ("b", wrong_b, n_b)):
         if n < 1 or not 0 <= wrong <= n:
-            raise ValueError(f"wrong_{name} must be in 0..n_{name} and n_{name} above 0, got {wrong} of {n}.")
+            raise ValueError(f"wrong_{name} must be in 0..n_{name} and n_{name} positive, got {wrong} of {n}.")
     return wrong_a, n_a, wrong_b, n_b
 
 
@@ -128,6 +126,6 @@ def _wilson(rate: float, n: int, z: float) -> tuple[float, float]:
     """Wilson's score interval of one rate."""
     middle = rate + z * z / (2 * n)
     half = z * sqrt(rate * (1.0 - rate) / n + (z / (2 * n)) ** 2)
-    share = 1.0 + z * z / n
-    # Rounding must not put an end on the wrong side of the rate itself.
-    return min(rate, max(0.0, (middle - half) / share)), max(rate, min(1.0, (middle + half) / share))
+    scale = 1.0 + z * z / n
+    # Rounding must not move a limit to the wrong side of the rate.
+    return min(rate, max(0.0, (middle - half) / scale)), max(rate, min(1.0, (middle + half) / scale))
