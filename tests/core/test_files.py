@@ -281,7 +281,7 @@ def broken(path, change):
         (LabelTreeClassifier, lambda a, m: a["blocks.feature"].fill(1), "n_used"),
         (LabelTreeClassifier, lambda a, m: a["blocks.record"].fill(10**9), "blocks.record"),
         (LabelTreeClassifier, lambda a, m: a["blocks.mask"].__setitem__(0, 5), "power of two"),
-        (LabelTreeClassifier, lambda a, m: a["blocks.free"].fill(3), "astray|lies where"),
+        (LabelTreeClassifier, lambda a, m: a["blocks.free"].fill(3), "cycle|overlaps"),
         (LomTreeClassifier, lambda a, m: a["tree.children"].__setitem__((0, 0), 10**6), "tree.children"),
         (LomTreeClassifier, lambda a, m: a["tree.children"].__setitem__((1, 0), 1), "tree is deeper|parent"),
         (LomTreeClassifier, lambda a, m: a["tree.children"].__setitem__((2, 0), 0), "root"),

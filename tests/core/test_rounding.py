@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from manyclass.core import state as groups
 from manyclass.core.model_file import ModelFormatError
 from manyclass.core.precision import PRECISIONS, narrow, widen
-from manyclass.core.state import Columns, Linear, Means, Routers, Scale, SlimBlocks, fields_of, flatten, make
+from manyclass.core.state import Columns, Linear, Means, Routers, Scale, fields_of, flatten, make
+from manyclass.estimators import ESTIMATORS
+from manyclass.label_tree.weights import SlimBlocks
 
 ROUNDED = [precision for precision in PRECISIONS if precision != "float32"]
 TYPES = {"scale": Scale, "scorer": Linear, "columns": Columns, "means": Means, "routers": Routers, "blocks": SlimBlocks}
@@ -48,8 +49,10 @@ def same(one, other):
 def test_the_schema_says_which_weights_may_be_rounded():
     rounded = {
         f"{group.__name__}.{name}"
-        for group in vars(groups).values()
-        if isinstance(group, type) and hasattr(group, "_fields") and group.__name__ != "Field"
+        for kind in ESTIMATORS.values()
+        for types in kind._model.GROUPS.values()
+        for group in (types if isinstance(types, tuple) else (types,))
+        if group is not None
         for name, field in fields_of(group).items()
         if field.rounds
     }

@@ -1,4 +1,4 @@
-"""What a label tree answers with one label a row, what its answers cost, and that its options do what they say."""
+"""Predictions of a label tree with one label per row, their cost, and the effect of every option."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from manyclass import LabelTreeClassifier
-from manyclass.core import prediction as answers
+from manyclass.core import prediction
 from manyclass.datasets import load, tfidf_transformer
 from manyclass.label_tree.estimator import AUTO
 from tests.conftest import make_text
+from tests.core.test_streams import bytes_of, stream
 from tests.reference.label_tree_states import check_tree, read_tree
-
-from .test_streams import bytes_of, stream
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,7 @@ def tree(text):
 @pytest.mark.parametrize(
     "options",
     [{}, {"arity": 4, "beam": 4}, {"arity": 5, "beam": 4}, {"arity": 32, "beam": 2}, {"loss": "logistic"}, {"start": 0},
-     {"n_trees": 3}, {"tree": "random"}, {"normalize": False}, {"prior": 0.0}],
+     {"n_trees": 3}, {"normalize": False}, {"prior": 0.0}],
     ids=str,
 )  # fmt: skip
 def test_it_learns_text(text, method, options):
@@ -124,9 +123,9 @@ def test_the_stream_outgrows_every_first_size(growing):
     assert (grown["blocks"].free >= 0).sum() > 2  # tables were outgrown and given back
 
 
-def test_the_progressive_error_is_the_share_answered_wrongly_before_learning(digits):
+def test_the_progressive_error_is_the_share_predicted_wrongly_before_learning(digits):
     X, y = digits
-    model, wrong = LabelTreeClassifier(random_state=0), 1  # the first row has no answer yet
+    model, wrong = LabelTreeClassifier(random_state=0), 1  # nothing is known before the first row
     model.partial_fit(X[:1], y[:1])
     for i in range(1, 60):
         wrong += int(model.predict(X[i : i + 1])[0] != y[i])
@@ -134,7 +133,7 @@ def test_the_progressive_error_is_the_share_answered_wrongly_before_learning(dig
     assert model.progressive_error_ == pytest.approx(wrong / 60)
 
 
-def test_of_known_labels_the_progressive_error_is_the_share_answered_wrongly(text):
+def test_of_known_labels_the_progressive_error_is_the_share_predicted_wrongly(text):
     X, y = text
     model = LabelTreeClassifier(random_state=0).partial_fit(X[:600], y[:600])
     wrong = model.progressive_error_ * 600
@@ -159,7 +158,7 @@ def test_rows_of_weight_zero_may_hold_anything(many, method):
         assert bytes_of(model) == bytes_of(LabelTreeClassifier(random_state=0).fit(X[40:], y[40:]))
 
 
-def test_a_label_that_never_weighed_anything_is_never_answered():
+def test_a_label_of_weight_zero_is_never_predicted():
     X, y = np.tile([[1.0, 0.0], [0.8, 0.6]], (10, 1)), np.tile([0, 1], 10)
     model = LabelTreeClassifier(random_state=0).partial_fit(X, y).partial_fit(X[:1], [9], sample_weight=[0.0])
     assert model.predict([[-1.0, -0.3]])[0] in (0, 1)
@@ -177,7 +176,7 @@ def test_classes_of_weight_zero_do_no_harm(text):
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_no_weight_throws_the_model(text, method):
+def test_no_weight_ruins_the_model(text, method):
     X, y = text
     for heavy in (1e9, 1e-6):
         model = getattr(LabelTreeClassifier(random_state=0), method)(X, y, sample_weight=np.where(y == 3, heavy, 1.0))
@@ -190,7 +189,7 @@ def test_in_fit_only_the_ratios_of_weights_count(text):
     assert bytes_of(models[0]) == bytes_of(models[1]) == bytes_of(models[2])
 
 
-# -- answers ---------------------------------------------------------------------------------------------------
+# -- prediction ---------------------------------------------------------------------------------------------------
 
 
 def test_topk_is_sorted_complete_and_a_prefix_of_the_next(tree, text):
@@ -209,13 +208,13 @@ def test_topk_is_sorted_complete_and_a_prefix_of_the_next(tree, text):
 def test_probabilities_sum_to_one(text, options):
     X, y = text
     model = LabelTreeClassifier(random_state=0, **options).fit(X[:1000], y[:1000])
-    chances = model.predict_proba(X[1000:])
-    np.testing.assert_allclose(chances.sum(axis=1), 1.0, rtol=1e-4)
-    assert chances.min() >= 0.0
-    top_two = np.sort(chances, axis=1)[:, -2:]
+    probabilities = model.predict_proba(X[1000:])
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-4)
+    assert probabilities.min() >= 0.0
+    top_two = np.sort(probabilities, axis=1)[:, -2:]
     clear = top_two[:, 1] > top_two[:, 0]
-    np.testing.assert_array_equal(model.classes_[chances.argmax(axis=1)][clear], model.predict(X[1000:])[clear])
-    assert np.all((chances > 0) <= model.candidates(X[1000:]).toarray())
+    np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)][clear], model.predict(X[1000:])[clear])
+    assert np.all((probabilities > 0) <= model.candidates(X[1000:]).toarray())
 
 
 def test_candidates_paths_and_diagnosis_agree(tree, text):
@@ -245,7 +244,7 @@ def test_work_grows_like_the_logarithm_of_the_classes(method):
         y = np.concatenate([np.arange(n_classes), Y.toarray().argmax(axis=1)])
         X = sp.vstack([X[:n_classes], X], format="csr")
         model = getattr(LabelTreeClassifier(arity=arity, beam=beam, random_state=0), method)(X, y)
-        depth, nodes, routers, candidates = model._answers(X, 1).work.T
+        depth, nodes, routers, candidates = model._predict(X, 1).work.T
         assert depth.max() <= np.log(n_classes) / np.log(arity // 2)
         assert np.all(nodes <= beam * (depth + 1))
         assert np.all(routers <= beam * arity * depth)
@@ -262,24 +261,6 @@ def test_recall_grows_with_the_beam(text):
     assert recalls[0] < recalls[1] < recalls[2] == 1.0
 
 
-def test_groups_by_means_route_better_than_random_ones():
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 80, 1600)
-    X = np.zeros((1600, 700), np.float32)  # each five labels share ten words, and each has two of its own
-    for row, label in zip(X, y, strict=True):
-        row[(label // 5) * 10 + rng.integers(0, 10, 4)] += 1
-        row[200 + 2 * label + rng.integers(0, 2)] += 1
-        row[rng.integers(400, 700, 4)] += 1
-    X = sp.csr_array(X)
-    means, random = (
-        LabelTreeClassifier(arity=8, beam=1, tree=kind, random_state=0)
-        .fit(X[:800], y[:800])
-        .diagnose(X[800:], y[800:])["recall"]
-        for kind in ("means", "random")
-    )
-    assert means > random + 0.05
-
-
 @pytest.mark.parametrize(("loss", "n_trees"), [("softmax", 1), ("logistic", 1), ("softmax", 2), ("logistic", 2)])
 def test_scores_are_what_the_documentation_says(text, loss, n_trees):
     X, y = text
@@ -288,11 +269,11 @@ def test_scores_are_what_the_documentation_says(text, loss, n_trees):
             continue
         model = LabelTreeClassifier(arity=4, beam=3, loss=loss, n_trees=n_trees, random_state=0).fit(X, labels)
         best, scores = model.predict_topk(X, 80)
-        chances = np.take_along_axis(model.predict_proba(X), best, axis=1)
+        probabilities = np.take_along_axis(model.predict_proba(X), best, axis=1)
         expected = np.exp(scores)
         if labels.ndim == 1 and n_trees == 1:
             expected /= expected.sum(axis=1, keepdims=True)
-        np.testing.assert_allclose(chances, expected, rtol=1e-3, atol=1e-6)
+        np.testing.assert_allclose(probabilities, expected, rtol=1e-3, atol=1e-6)
         assert loss == "softmax" or scores.max() <= 0.0
         if n_trees == 1:  # without the path, the score is the predictor's own
             _, own = model.set_params(prior=0.0).predict_topk(X, 80)
@@ -305,12 +286,12 @@ def test_the_progressive_error_is_not_known_after_fit(tree):
     assert np.isnan(tree.progressive_error_)
 
 
-def test_threads_change_no_byte_and_no_answer(text, monkeypatch):
+def test_threads_change_no_byte_and_no_prediction(text, monkeypatch):
     X, y = text
     single, threads = (LabelTreeClassifier(random_state=0, n_jobs=n).fit(X[:1000], y[:1000]) for n in (1, 3))
     assert bytes_of(single) == bytes_of(threads)
     expected = single.predict_topk(X, 4)
-    monkeypatch.setattr(answers, "BLOCK", 100)
+    monkeypatch.setattr(prediction, "BLOCK", 100)
     labels, scores = threads.predict_topk(X, 4)
     np.testing.assert_array_equal(labels, expected[0])
     np.testing.assert_allclose(scores, expected[1], rtol=1e-4, atol=1e-4)
@@ -323,7 +304,7 @@ def test_threads_change_no_byte_and_no_answer(text, monkeypatch):
 
 
 OTHERS = [
-    ("arity", 5), ("beam", 1), ("loss", "logistic"), ("tree", "random"), ("start", 3.0), ("rate", 0.3), ("prior", 2.0),
+    ("arity", 5), ("beam", 1), ("loss", "logistic"), ("start", 3.0), ("rate", 0.3), ("prior", 2.0),
     ("normalize", False), ("n_epochs", 1), ("n_trees", 2), ("class_weight", {0: 3.0}),
 ]  # fmt: skip
 
@@ -362,8 +343,8 @@ def test_normalize_scales_every_row_to_length_one(text):
 
 
 BAD_OPTIONS = [
-    ("arity", 3), ("arity", 65), ("arity", 4.0), ("beam", 0), ("beam", 1025), ("beam", None), ("tree", "means "),
-    ("tree", None), ("start", -1), ("start", float("nan")), ("start", "big"), ("start", None), ("rate", 0),
+    ("arity", 3), ("arity", 65), ("arity", 4.0), ("beam", 0), ("beam", 1025), ("beam", None),
+    ("start", -1), ("start", float("nan")), ("start", "big"), ("start", None), ("rate", 0),
     ("rate", float("inf")), ("prior", -0.1), ("prior", True), ("normalize", "yes"), ("normalize", 1),
     ("normalize", None), ("threshold", -0.1), ("threshold", 1.1), ("n_trees", 0), ("n_trees", 1.5), ("n_trees", "two"),
     ("n_jobs", 0),

@@ -5,10 +5,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manyclass.core.inputs import Dense
+from manyclass.core.state import make
 from manyclass.label_tree import fit_kernels as kernel
-from manyclass.label_tree import model
+from manyclass.label_tree.fit import empty_blocks
+from manyclass.label_tree.kernels import NOBODY, LabelTree, Rows
 from tests.reference import label_tree as reference
 from tests.reference.label_tree_states import as_batch, configure, stream
+
+
+def leaves(n, n_outputs, options, bias):
+    """Nodes that are leaves of `n_outputs` labels, and their untrained blocks."""
+    tree, blocks = make(LabelTree, node=n, output=n_outputs, **{"class": 1}), empty_blocks(options, n, 1, 1)
+    tree.size[:], blocks.bias[:] = n_outputs, bias
+    return tree, blocks
 
 
 def bits(true):
@@ -29,22 +38,21 @@ def test_training_of_nodes_equals_reference(seed, sparse, loss, n_outputs, votes
     rng = np.random.default_rng(seed)
     X, _, weights = stream(seed, 20, 5, sparse)
     n_features, width = X.shape[1], -(-n_outputs // 16) * 16
-    options = model.options_of(configure(loss=loss, seed=seed))
+    options = configure(loss=loss, seed=seed, start=6.0, arity=n_outputs)
     scales = rng.uniform(0.3, 1.0, len(X)).astype(np.float32)
     rows = np.concatenate([np.sort(rng.choice(20, 13, replace=False)), np.sort(rng.choice(20, 9, replace=False))])
-    pointer, nodes = np.array([0, 13, 22]), np.array([4, 1])
+    pointer, nodes = np.array([0, 13, 22]), np.array([1, 4])
     true = rng.random((22, n_outputs)) < (0.3 if loss == "logistic" else 1 / n_outputs)
-    others = np.where(rng.random(22) < 0.3, kernel.NOBODY, rng.normal(3.0, 2.0, 22))
-    sizes = np.full(5, n_outputs, np.int32)
-    bias, sq_norm = np.full((5, width), -1.5, np.float32), np.zeros((5, width))
-    counts, feature = np.zeros(2, np.int64), np.empty(2 * n_features, np.int32)
-    weight, total = np.empty((2, 2 * n_features, width), np.float32)
-    used = kernel.fit_nodes(
-        as_batch(X, sparse), scales, nodes, pointer, rows, bits(true), weights, others, sizes, options, 3, 6.0, votes,
-        n_features, bias, sq_norm, counts, feature, weight, total,
-    )  # fmt: skip
-    assert used == counts.sum()
-    edges = np.concatenate([[0], np.cumsum(counts)])
+    others = np.where(rng.random(22) < 0.3, NOBODY, rng.normal(3.0, 2.0, 22))
+    tree, blocks = leaves(5, n_outputs, options, -1.5)
+    bias, sq_norm = blocks.bias, blocks.sq_norm
+    feature, (weight, total) = np.empty(2 * n_features, np.int32), np.empty((2, 2 * n_features, width), np.float32)
+    out = kernel.Trained(nodes, np.zeros(2, np.int64), feature, weight, total)
+    data = kernel.Weighted(Rows(as_batch(X, sparse), scales), weights, n_features)
+    pairs = kernel.Pairs(np.repeat(nodes, np.diff(pointer)), rows, bits(true), others)
+    used = kernel.fit_nodes(tree, blocks, data, pairs, votes, options, out)
+    assert used == out.count.sum()
+    edges = np.concatenate([[0], np.cumsum(out.count)])
     for k, node in enumerate(nodes):
         mine, written = slice(pointer[k], pointer[k + 1]), slice(edges[k], edges[k + 1])
         orders = np.empty((3, len(rows[mine])), np.int64)
@@ -70,17 +78,15 @@ def test_training_of_nodes_equals_reference(seed, sparse, loss, n_outputs, votes
     assert np.all(bias[[0, 2, 3]] == -1.5)
 
 
-def test_without_epochs_only_the_sums_over_each_leaf_are_asked_for():
+def test_sums_over_each_leaf_before_training():
     X, _, weights = stream(3, 20, 5, False)
     rng = np.random.default_rng(3)
     true = np.eye(4)[rng.integers(0, 4, 20)]
-    others, bias = np.zeros(20), np.full((2, 16), 0.5, np.float32)
-    nothing = np.empty((0, 16), np.float32)
-    kernel.fit_nodes(
-        Dense(X), np.ones(20, np.float32), np.array([1]), np.array([0, 20]), np.arange(20), bits(true), weights, others,
-        np.full(2, 4, np.int32), model.options_of(configure()), 0, 6.0, 0.0, 6, bias, np.zeros((2, 16)),
-        np.zeros(1, np.int64), np.empty(0, np.int32), nothing, nothing,
-    )  # fmt: skip
+    options, others = configure(start=6.0), np.zeros(20)
+    tree, blocks = leaves(2, 4, options, 0.5)
+    data = kernel.Weighted(Rows(Dense(X), np.ones(20, np.float32)), weights, 6)
+    pairs = kernel.Pairs(np.ones(20, np.int64), np.arange(20), bits(true), np.zeros(20))
+    kernel.start_sums(tree, blocks, data, pairs, options, others)
     node = reference.Node([], True, 0, 0, np.zeros((6, 4)), X.T.astype(float) @ (weights[:, None] * true), 0.5)
     np.testing.assert_allclose(others, [reference.log_sum(node.scores(x, 6.0)) for x in X], rtol=1e-4)
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from manyclass.core.inputs import Dense
 from manyclass.core.protocol import Labels
-from manyclass.core.state import make
+from manyclass.core.state import Scale, make
 from manyclass.label_tree import growth as kernel
 from manyclass.label_tree import model
-from manyclass.label_tree.kernels import SORTED
+from manyclass.label_tree.kernels import SORTED, first_bias
 from tests.reference import label_tree as reference
 from tests.reference.label_tree_states import check_tree, configure, grow, own_labels, read_tree, stream
 
@@ -23,16 +23,16 @@ seeds = st.integers(0, 10**6)
     sparse=st.booleans(),
     case=st.sampled_from([("softmax", 1), ("logistic", 1), ("logistic", 3)]),
     arity=st.sampled_from([4, 5, 7, 16, 20]),
-    unit_rows=st.booleans(),
+    normalize=st.booleans(),
 )
 def test_a_grown_tree_is_a_tree(seed, sparse, case, arity, **options):
     loss, most = case
     X, labels, weights = stream(seed, 160, 90, sparse, most)
     weights = np.maximum(weights, 0.5)
-    config = configure(arity=arity, loss=loss, multilabel=most > 1, **options)
-    state = grow(config, X, labels, weights, sparse)
+    options = configure(arity=arity, loss=loss, multilabel=most > 1, **options)
+    state = grow(options, X, labels, weights, sparse)
     met = np.unique(labels.label)
-    tree = check_tree(config, state, met.tolist())
+    tree = check_tree(options, state, met.tolist())
     assert len(met) > 60
     assert len(tree.nodes) > len(met) / arity
     for node in tree.nodes[1:]:
@@ -42,9 +42,9 @@ def test_a_grown_tree_is_a_tree(seed, sparse, case, arity, **options):
             below = np.stack([tree.nodes[child].total.sum(axis=1) for child in node.outputs], axis=1)
             np.testing.assert_allclose(node.total, below, rtol=1e-4, atol=1e-4)
     scaled = np.zeros((X.shape[1], 90))
-    scale = make(model.Scale, feature=X.shape[1])
+    scale = make(Scale, feature=X.shape[1])
     for i, x in enumerate(X.astype(float)):
-        factor = reference.row_scale(x, config.unit_rows, scale.n_rows[0], scale.sq_norm[0])
+        factor = reference.row_scale(x, options.normalize, scale.n_rows[0], scale.sq_norm[0])
         scaled[:, own_labels(labels, i)] += (weights[i] * factor * x)[:, None]
         scale.n_rows[0] += 1
         scale.sq_norm[0] += x @ x
@@ -61,21 +61,21 @@ def test_depth_is_logarithmic(arity, path):
     turn = np.linspace(0.1, 1.4, n)
     walk = np.cumsum(np.random.default_rng(0).standard_normal((n, 6)), axis=0)
     X = {"arc": np.stack([np.cos(turn), np.sin(turn)], axis=1), "random walk": walk, "one point": np.ones((n, 2))}[path]
-    config = configure(arity=arity)
-    state = grow(config, X.astype(np.float32), model.as_labels(np.arange(n)), np.ones(n), False)
-    tree = check_tree(config, state, range(n))
+    options = configure(arity=arity)
+    state = grow(options, X.astype(np.float32), model.as_labels(np.arange(n)), np.ones(n), False)
+    tree = check_tree(options, state, range(n))
     assert len(tree.ancestors(0)) - 1 <= np.log(n) / np.log(arity // 2)
 
 
 def test_a_new_label_enters_the_leaf_of_the_best_path():
     X, labels, _ = stream(6, 300, 60, False)
-    config, n_entered = configure(arity=6, beam=1), 0
-    state = model.init(config, 6)
+    options, n_entered = configure(arity=6, beam=1), 0
+    state = model.init(options, 6)
     for i in range(300):
-        tree, own = read_tree(config, state), own_labels(labels, i)
+        tree, own = read_tree(options, state), own_labels(labels, i)
         one = Labels(np.array([0, 1]), np.array(own, np.int32))
         x = X[i].astype(float) / np.linalg.norm(X[i].astype(float))
-        model.learn(config, state, Dense(X[i : i + 1]), one, np.ones(1))
+        model.learn(options, state, Dense(X[i : i + 1]), one, np.ones(1))
         leaf = tree.leaves(x)[0][0] if tree.nodes[0].outputs else 0
         if own[0] not in tree.leaf_of and len(tree.nodes[leaf].outputs) < 6:
             assert state["tree"].leaf_of[own[0]] == leaf
@@ -86,15 +86,15 @@ def test_a_new_label_enters_the_leaf_of_the_best_path():
 
 def test_in_a_long_run_of_one_label_only_the_sums_learn():
     X, labels, _ = stream(11, 200, 10, False)
-    config = configure(arity=4)
-    state = grow(config, X, labels, np.ones(200), False)
+    options = configure(arity=4)
+    state = grow(options, X, labels, np.ones(200), False)
     share = state["tree"].mass[3] / 200
     assert share**2 > SORTED > share**4  # three in a row may be chance, five may not
     noise = np.random.default_rng(0).standard_normal((8, 6)).astype(np.float32)
     moved = []
     for x, label in zip(noise, [5, 3, 3, 3, 3, 3, 3, 5], strict=True):
         before = state["blocks"].weight.copy(), state["blocks"].total.copy()
-        model.learn(config, state, Dense(x[None]), np.array([label]), np.ones(1))
+        model.learn(options, state, Dense(x[None]), np.array([label]), np.ones(1))
         assert not np.array_equal(before[1], state["blocks"].total)
         moved.append(not np.array_equal(before[0], state["blocks"].weight))
     assert moved[:4] == [True, True, True, True]
@@ -103,26 +103,31 @@ def test_in_a_long_run_of_one_label_only_the_sums_learn():
 
 def test_the_first_row_of_a_label_is_its_sum_and_no_step():
     X, labels, weights = stream(12, 50, 10, False)
-    config = configure(arity=16)
-    state = grow(config, X, labels, weights, False)
+    options = configure(arity=16)
+    state = grow(options, X, labels, weights, False)
     before = state["blocks"].weight.copy()
-    model.learn(config, state, Dense(X[:1]), np.array([12]), np.ones(1))
+    model.learn(options, state, Dense(X[:1]), np.array([12]), np.ones(1))
     np.testing.assert_array_equal(state["blocks"].weight, before)
-    model.learn(config, state, Dense(X[1:2]), np.array([12]), np.ones(1))
+    model.learn(options, state, Dense(X[1:2]), np.array([12]), np.ones(1))
     assert not np.array_equal(state["blocks"].weight, before)
 
 
+def make_halves(n, gram=None):
+    gram = np.empty((n, n)) if gram is None else gram
+    return kernel.Halves(gram, np.empty(n, np.int64), np.empty(n), np.empty(n, np.int64))
+
+
 def split_root(n_labels, loss):
-    """(trees before and after a full root was split, config, state)."""
+    """(trees before and after a full root was split, options, state)."""
     X, labels, weights = stream(8, 120, n_labels, False)
-    config = configure(arity=n_labels, loss=loss)
-    state = grow(config, X, labels, weights, False)
-    before = read_tree(config, state)
+    options = configure(arity=n_labels, loss=loss)
+    state = grow(options, X, labels, weights, False)
+    before = read_tree(options, state)
     assert (len(before.nodes), len(before.nodes[0].outputs)) == (1, n_labels)
-    halves = np.empty((n_labels, n_labels)), np.empty(n_labels, np.int64), np.empty(n_labels)
-    assert kernel.room_to_split(state["tree"], state["blocks"], np.int64(0))
-    kernel.split(state["tree"], state["blocks"], np.int64(0), model.options_of(config), halves)
-    return before, check_tree(config, state, range(n_labels)), X
+    biases = first_bias(options, False), first_bias(options, True)
+    assert kernel.can_split(state["tree"], state["blocks"], np.int64(0))
+    kernel.split(state["tree"], state["blocks"], np.int64(0), biases, make_halves(n_labels))
+    return before, check_tree(options, state, range(n_labels)), X
 
 
 @pytest.mark.parametrize("loss", ["softmax", "logistic"])
@@ -137,22 +142,22 @@ def test_a_split_changes_no_score_of_a_label(n_labels, loss):
                 assert score == pytest.approx(old[label], rel=1e-4, abs=1e-4)
 
 
-def test_halves_hold_like_outputs():
+def test_halves_hold_similar_outputs():
     rng = np.random.default_rng(0)
     centres = np.array([[1.0, 0.1, 0.0], [0.0, 0.1, 1.0]])
     group = rng.permutation(np.repeat([0, 1], 8))
     points = centres[group] + 0.1 * rng.standard_normal((16, 3))
     points /= np.linalg.norm(points, axis=1)[:, None]
-    side, lean = np.zeros(16, np.int64), np.empty(16)
-    kernel.halve(points @ points.T, np.int64(16), side, lean)
-    assert side.sum() == 8
-    assert len(set(zip(group.tolist(), side.tolist(), strict=True))) == 2
+    halves = make_halves(16, points @ points.T)
+    kernel.halve(halves, np.int32(16))
+    assert halves.side.sum() == 8
+    assert len(set(zip(group.tolist(), halves.side.tolist(), strict=True))) == 2
 
 
 @given(seeds, st.integers(2, 20))
 def test_halves_are_even(seed, size):
     points = np.random.default_rng(seed).standard_normal((size, 3)).round()  # some are equal
-    side, lean = np.zeros(20, np.int64), np.empty(20)
-    kernel.halve(points @ points.T, np.int64(size), side, lean)
-    assert side[:size].sum() == size - size // 2
-    assert set(side[:size].tolist()) == {0, 1}
+    halves = make_halves(size, points @ points.T)
+    kernel.halve(halves, np.int32(size))
+    assert halves.side.sum() == size - size // 2
+    assert set(halves.side.tolist()) == {0, 1}

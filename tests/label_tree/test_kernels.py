@@ -1,30 +1,38 @@
-"""The label tree's answers and online steps equal the plain reference."""
+"""Predictions and online steps of the label tree equal the plain reference."""
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from manyclass.core.inputs import Dense
 from manyclass.core.losses import LOGISTIC
-from manyclass.core.protocol import Labels
-from manyclass.core.state import LabelTree, make
+from manyclass.core.protocol import Labels, Predictions
+from manyclass.core.state import make
 from manyclass.label_tree import kernels as kernel
 from manyclass.label_tree import model
 from tests.reference import label_tree as reference
-from tests.reference.label_tree_states import as_batch, configure, grow, own_labels, read_tree, same_trees, stream
+from tests.reference.label_tree_states import (
+    as_batch,
+    configure,
+    fitted,
+    grow,
+    own_labels,
+    read_tree,
+    same_trees,
+    stream,
+)  # fmt: skip
 
 KINDS = [("softmax", False), ("logistic", False), ("logistic", True)]  # loss, whether a row may have several labels
 OPTIONS = {
     "seed": st.integers(0, 10**6),
     "sparse": st.booleans(),
-    "unit_rows": st.booleans(),
+    "normalize": st.booleans(),
     "arity": st.sampled_from([4, 5, 16, 20]),
     "beam": st.sampled_from([1, 2, 4, 12]),
 }
 
-# -- answers ---------------------------------------------------------------------------------------------------
+# -- prediction ---------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=60)
@@ -34,35 +42,32 @@ OPTIONS = {
     kind=st.sampled_from(KINDS),
     **OPTIONS,
 )
-def test_answers_equal_reference(seed, sparse, online, n_labels, kind, **options):
-    """Rows in a block, whose nodes are laid open where it pays, and rows one by one, for which none is."""
+def test_predictions_equal_reference(seed, sparse, online, n_labels, kind, **options):
+    """Rows in a block, whose nodes are opened where it pays, and rows one by one, for which none is."""
     loss, multilabel = kind
     X, labels, weights = stream(seed, 80, n_labels, sparse, most=3 if multilabel else 1)
-    config = configure(loss=loss, multilabel=multilabel, **options)
+    options = configure(loss=loss, multilabel=multilabel, **options)
     batch = as_batch(X, sparse)
-    if online:
-        state = grow(config, X, labels, weights, sparse)
-    else:
-        state = model.init(config, X.shape[1], n_labels)
-        rows = sp.csr_array(X) if sparse else X
-        model.fit(config, state, rows, batch, labels, weights, 1, lambda share: None)
-    tree, scale = read_tree(config, state), state["scale"]
-    together = model.predict(config, state, batch, n_labels, n_labels)
+    assume(online or len(labels.label))
+    rows = X, labels, weights, sparse
+    state = grow(options, *rows) if online else fitted(options, *rows, n_labels)
+    tree, scale = read_tree(options, state), state["scale"]
+    together = model.predict(options, state, batch, n_labels, n_labels)
     for i, x in enumerate(X.astype(float)):
-        factor = reference.row_scale(x, config.unit_rows, scale.n_rows[0], scale.sq_norm[0])
+        factor = reference.row_scale(x, options.normalize, scale.n_rows[0], scale.sq_norm[0])
         expected = tree.answer(factor * x)
-        alone = model.predict(config, state, as_batch(X[i : i + 1], sparse), n_labels, n_labels)
-        for found in (model.Predictions(*(part[i] for part in together)), model.Predictions(*(part[0] for part in alone))):
-            same_answer(found, expected, n_labels)
+        alone = model.predict(options, state, as_batch(X[i : i + 1], sparse), n_labels, n_labels)
+        for found in (Predictions(*(part[i] for part in together)), Predictions(*(part[0] for part in alone))):
+            same_prediction(found, expected, n_labels)
         np.testing.assert_array_equal(together.work[i], alone.work[0])
         height = len(tree.ancestors(expected[0][0])) - 1
         assert together.work[i, 0] == height
         assert together.work[i, 3] == len(expected)
-        assert together.work[i, 1] <= config.beam * height + config.beam
-        assert together.work[i, 2] <= config.beam * config.arity * height
+        assert together.work[i, 1] <= options.beam * height + options.beam
+        assert together.work[i, 2] <= options.beam * options.arity * height
 
 
-def same_answer(found, expected, n_labels):
+def same_prediction(found, expected, n_labels):
     n = min(len(expected), n_labels)
     scores = np.array([score for _, score in expected])
     np.testing.assert_allclose(found.scores[:n], scores[:n], rtol=1e-3, atol=2e-4)
@@ -73,28 +78,28 @@ def same_answer(found, expected, n_labels):
     assert set(found.labels[:n].tolist()) == {label for label, _ in expected}
 
 
-def test_a_block_of_rows_opens_nodes_and_gives_the_answers_of_single_rows():
+def test_a_block_of_rows_opens_nodes_and_gives_the_predictions_of_single_rows():
     """The comparison above says something about open nodes only if some are opened, and some are not."""
     X, labels, weights = stream(1, 400, 40, True)
-    config = configure(arity=16, beam=3)
-    state = grow(config, X, labels, weights, True)
+    options = configure(arity=16, beam=3)
+    state = grow(options, X, labels, weights, True)
     n_used, batch = state["blocks"].n_used, as_batch(X, True)
     come_by = np.diff(batch.indptr).sum()  # all rows come by the root
     assert come_by > 3 * n_used[0] > 0
     assert np.diff(batch.indptr).max() < 3 * n_used[: state["tree"].n_nodes[0]].min()
-    together = model.predict(config, state, batch, 5, 40)
+    together = model.predict(options, state, batch, 5, 40)
     for i in range(400):
-        alone = model.predict(config, state, as_batch(X[i : i + 1], True), 5, 40)
+        alone = model.predict(options, state, as_batch(X[i : i + 1], True), 5, 40)
         np.testing.assert_array_equal(alone.labels[0], together.labels[i])
         np.testing.assert_allclose(alone.scores[0], together.scores[i], rtol=1e-4, atol=1e-5)
 
 
-def test_rows_beyond_one_block_are_answered_alike():
+def test_rows_beyond_one_block_are_predicted_alike():
     X, labels, weights = stream(2, 50, 20, False)
-    config = configure(arity=4)
-    state = grow(config, X, labels, weights, False)
-    few = model.predict(config, state, Dense(X), 3, 20)
-    many = model.predict(config, state, Dense(np.tile(X, (90, 1))), 3, 20)  # 4,500 rows, blocks of 2,048
+    options = configure(arity=4)
+    state = grow(options, X, labels, weights, False)
+    few = model.predict(options, state, Dense(X), 3, 20)
+    many = model.predict(options, state, Dense(np.tile(X, (90, 1))), 3, 20)  # 4,500 rows, blocks of 2,048
     np.testing.assert_array_equal(many.labels, np.tile(few.labels, (90, 1)))
     np.testing.assert_allclose(many.scores, np.tile(few.scores, (90, 1)), rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(many.work, np.tile(few.work, (90, 1)))
@@ -109,29 +114,29 @@ def test_rows_beyond_one_block_are_answered_alike():
 def test_online_steps_equal_reference(loss, multilabel, seed, sparse, n_labels, in_runs, **options):
     most = 3 if multilabel else 1
     X, labels, weights = stream(seed, 110, n_labels, sparse, most)
-    config = configure(multilabel=multilabel, loss=loss, **options)
-    state = grow(config, X[:80], Labels(labels.pointer[:81], labels.label), weights[:80], sparse)
-    tree = read_tree(config, state)
+    options = configure(multilabel=multilabel, loss=loss, **options)
+    state = grow(options, X[:80], Labels(labels.pointer[:81], labels.label), weights[:80], sparse)
+    tree = read_tree(options, state)
     order = np.arange(80, 110)
-    if in_runs:  # rows sorted by label teach the sums only
+    if in_runs:  # rows sorted by label change the sums only
         order = sorted(order, key=lambda i: own_labels(labels, i))
     for i in order:
         own = [label for label in own_labels(labels, i) if label in tree.leaf_of]
         if most == 1 and not own:
             continue
         x, scale = X[i].astype(float), state["scale"]
-        x = x * reference.row_scale(x, config.unit_rows, scale.n_rows[0], scale.sq_norm[0])
+        x = x * reference.row_scale(x, options.normalize, scale.n_rows[0], scale.sq_norm[0])
         one = Labels(np.array([0, len(own)]), np.array(own, np.int32))
-        model.learn(config, state, as_batch(X[i : i + 1], sparse), one, weights[i : i + 1])
+        model.learn(options, state, as_batch(X[i : i + 1], sparse), one, weights[i : i + 1])
         tree.learn(x, own, weights[i])
-    same_trees(read_tree(config, state), tree)
+    same_trees(read_tree(options, state), tree)
 
 
 def test_the_reference_learns_something():
     """The comparison above would say little about a tree of one leaf, or about steps that are never taken."""
     X, labels, weights = stream(4, 200, 25, False, most=3)
-    config = configure(multilabel=True, loss="logistic", arity=4)
-    tree = read_tree(config, grow(config, X, labels, weights, False))
+    options = configure(multilabel=True, loss="logistic", arity=4)
+    tree = read_tree(options, grow(options, X, labels, weights, False))
     assert len(tree.nodes) > 8
     before = [node.weight.copy() for node in tree.nodes]
     tree.learn(X[0].astype(float), own_labels(labels, 0), 1.0)
@@ -142,12 +147,13 @@ def test_the_reference_learns_something():
 
 def hand_made(scores, n_labels):
     """Gradients of a root whose only child is a leaf with all labels, all of them true."""
-    tree = make(LabelTree, node=2, output=4, **{"class": n_labels})
+    tree = make(kernel.LabelTree, node=2, output=4, **{"class": n_labels})
     tree.is_leaf[0], tree.size[:], tree.n_nodes[0] = 0, (1, n_labels), 2
     tree.outputs[0, 0], tree.parent[1], tree.place[1] = 1, 0, 0
     tree.leaf_of[:], tree.place_of[:] = 1, np.arange(n_labels)
-    labels, gradient = np.arange(n_labels, dtype=np.int32), np.zeros(16, np.float32)
-    kernel.node_gradient(tree, 0, labels, 0, n_labels, np.full(16, scores, np.float32), LOGISTIC, 0.0, 1.0, gradient)
+    true = kernel.true_outputs(tree, np.int64(0), np.arange(n_labels, dtype=np.int32))
+    gradient = np.zeros(16, np.float32)
+    kernel.gradient_of(np.full(16, scores, np.float32), tree.size[0], true, 0.0, LOGISTIC, gradient)
     return gradient
 
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manyclass.core.inputs import Csr, Dense
-from manyclass.core.state import Blocks, make, resize
+from manyclass.core.state import make, resize
 from manyclass.label_tree import weights as kernel
-from manyclass.label_tree.paths import make_scratch
+from manyclass.label_tree.weights import Blocks, make_scratch
 
 N_NODES, N_FEATURES = 4, 40
 WIDTHS = pytest.mark.parametrize("width", [16, 32])
@@ -25,7 +25,7 @@ def find(blocks, node, f):
 
 
 def enter(blocks, node, f, n_more=1):
-    """Find or make a block, with longer arrays where there is no room. Returns (blocks, record)."""
+    """Find or make a block, with longer arrays where they are too short. Returns (blocks, record)."""
     while not kernel.reserve(blocks, np.int64(node), np.int64(n_more)):
         blocks = resize(blocks, entry=2 * len(blocks.feature))
     return blocks, kernel.find_or_make(blocks, np.int64(node), np.int32(f))
@@ -90,7 +90,7 @@ def test_an_outgrown_table_is_given_to_the_next_node():
     assert [find(blocks, 0, f) for f in range(7)] == [0, 1, 2, 3, 4, 5, -1]
 
 
-def test_reserve_without_room_changes_no_answer():
+def test_reserve_without_space_changes_nothing():
     blocks = empty_blocks(n_entries=12)
     for f in range(5):
         blocks, _ = enter(blocks, 0, f)
@@ -114,7 +114,7 @@ def test_nodes_entered_at_once_equal_nodes_entered_one_by_one():
     at_once, one_by_one = empty_blocks(), empty_blocks()
     nodes = np.array(list(own))
     counts = np.array([len(own[node]) for node in own])
-    kernel.enter_nodes(at_once, nodes, counts, np.concatenate(list(own.values())).astype(np.int32), 0)
+    kernel.enter_nodes(at_once, nodes, counts, np.concatenate(list(own.values())).astype(np.int32))
     for node, listed in own.items():
         kernel.reserve(one_by_one, np.int64(node), np.int64(len(listed)))
         for f in listed:
@@ -169,18 +169,18 @@ def test_a_start_in_the_weights_scores_the_same_and_can_be_taken_out(width):
                 direction = blocks.total[blocks.record[at]] / np.where(lengths[node] > 0, lengths[node], 1)
                 folded.weight[blocks.record[at]] += starts[node] * direction
     X, batches = random_rows()
-    scratch = make_scratch(np.int64(N_FEATURES), np.int64(width), np.int64(1))
-    room = kernel.make_room(np.int64(N_FEATURES), np.int64(N_FEATURES), np.int64(width), np.int64(0))
+    scratch = make_scratch(np.int64(N_FEATURES), np.int64(width))
+    opened = kernel.make_open_node(np.int64(N_FEATURES), np.int64(N_FEATURES), np.int64(width))
     for node in range(N_NODES):
         for i, x in enumerate(X):
-            one, opened = np.empty((2, width), np.float32)
+            one, many = np.empty((2, width), np.float32)
             kernel.score_node(folded, np.int64(node), batches[1], i, np.float32(0.5), starts[node], scratch, one)
-            n = kernel.open_node(folded, np.int64(node), starts[node], room)
-            kernel.score_row(batches[1], i, np.float32(0.5), room.local, room.weight, folded.bias[node], opened)
-            kernel.close_node(room, n)
+            n = kernel.open_node(folded, np.int64(node), starts[node], opened)
+            kernel.score_row(batches[1], i, np.float32(0.5), opened.local, opened.weight, folded.bias[node], many)
+            kernel.close_node(opened, n)
             expected = expected_scores(blocks, weight, total, node, x, 0.5, starts[node])
             np.testing.assert_allclose(one, expected, rtol=1e-4, atol=1e-4)
-            np.testing.assert_allclose(opened, expected, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(many, expected, rtol=1e-4, atol=1e-4)
     kernel.unfold(folded, starts)
     np.testing.assert_allclose(folded.weight, blocks.weight, rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(folded.sq_norm, blocks.sq_norm)
@@ -190,7 +190,7 @@ def test_a_start_in_the_weights_scores_the_same_and_can_be_taken_out(width):
 def test_score_of_a_node_is_a_dense_product(width):
     blocks, weight, total = random_blocks(width)
     X, batches = random_rows()
-    scratch = make_scratch(np.int64(N_FEATURES), np.int64(width), np.int64(1))
+    scratch = make_scratch(np.int64(N_FEATURES), np.int64(width))
     for batch in batches:
         for node in range(N_NODES):
             for i, x in enumerate(X):
@@ -204,18 +204,18 @@ def test_score_of_a_node_is_a_dense_product(width):
 def test_score_at_an_open_node_is_a_dense_product(width):
     blocks, weight, total = random_blocks(width)
     X, batches = random_rows()
-    room = kernel.make_room(np.int64(N_FEATURES), blocks.n_used.max(), np.int64(width), np.int64(0))
+    opened = kernel.make_open_node(np.int64(N_FEATURES), blocks.n_used.max(), np.int64(width))
     for batch in batches:
         for node in (2, 0, 3, 1):  # one after the other: none must see what another left
-            n = kernel.open_node(blocks, np.int64(node), 3.0, room)
+            n = kernel.open_node(blocks, np.int64(node), 3.0, opened)
             assert n == blocks.n_used[node]
             for i, x in enumerate(X):
                 out = np.full(width, np.nan, np.float32)
-                kernel.score_row(batch, i, np.float32(0.5), room.local, room.weight, blocks.bias[node], out)
+                kernel.score_row(batch, i, np.float32(0.5), opened.local, opened.weight, blocks.bias[node], out)
                 expected = expected_scores(blocks, weight, total, node, x, 0.5, 3.0)
                 np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
-            kernel.close_node(room, np.int64(n))
-            assert not room.local.any()
+            kernel.close_node(opened, np.int64(n))
+            assert not opened.local.any()
 
 
 def dense(blocks, node, array):
@@ -234,7 +234,7 @@ def test_a_step_and_a_sum_change_one_node_only(width, kind):
     blocks, weight, total = random_blocks(width)
     X, batches = random_rows()
     batch, bias = batches[kind], blocks.bias.copy()
-    scratch = make_scratch(np.int64(N_FEATURES), np.int64(width), np.int64(1))
+    scratch = make_scratch(np.int64(N_FEATURES), np.int64(width))
     gradient = np.random.default_rng(2).standard_normal(width).astype(np.float32)
     for node, i in ((1, 0), (3, 1), (1, 4)):  # node 3 begins with no table, row 4 has no values
         assert kernel.reserve(blocks, np.int64(node), np.int64(N_FEATURES))

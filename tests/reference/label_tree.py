@@ -22,7 +22,7 @@ def log_sum(scores):
     return np.logaddexp.reduce(scores)
 
 
-def log_chances(scores, loss, others=-np.inf):
+def log_probabilities(scores, loss, others=-np.inf):
     """Log-probabilities of outputs; `others` is the log of a sum over scores that are not here."""
     return scores - np.logaddexp(log_sum(scores), others) if loss == "softmax" else log_sigmoid(scores)
 
@@ -33,10 +33,10 @@ def directions(total):
     return np.divide(total, lengths, out=np.zeros_like(total), where=lengths > 0)
 
 
-def row_scale(x, unit_rows, n_rows=0.0, sq_norm=0.0):
+def row_scale(x, normalize, n_rows=0.0, sq_norm=0.0):
     """What a row is multiplied with: 1 / its length, or 1 / the typical length (a quarter of its own at least)."""
     size = x @ x
-    if not unit_rows and n_rows > 0:
+    if not normalize and n_rows > 0:
         size = max(sq_norm / n_rows, size / 16.0)
     return 1.0 / np.sqrt(size) if size > 0 else 0.0
 
@@ -60,7 +60,7 @@ def train_node(X, true, weights, others, orders, *, loss, start, rate, bias_rate
     weight, bias = first + (votes * votes_of(total) if votes else 0.0), np.array(bias, float)
     for step, r in enumerate(np.concatenate(orders)):
         pace = rate * min(weights[r], HEAVIEST_STEP) * (1.0 - step / (len(orders) * len(X)))
-        gradient = np.exp(log_chances(bias + X[r] @ weight, loss, others[r])) - true[r]
+        gradient = np.exp(log_probabilities(bias + X[r] @ weight, loss, others[r])) - true[r]
         if weights[r] > 0 and np.abs(gradient).max() > SMALLEST_GRADIENT:
             weight -= pace * np.outer(X[r], gradient)
             bias -= pace * bias_rate * gradient
@@ -86,10 +86,10 @@ class Node:
 class LabelTree:
     """Nodes, the first of which is the root."""
 
-    def __init__(self, nodes, mass, run, *, beam, loss, prior, start, router_start, rate, bias_rate):
+    def __init__(self, nodes, mass, run, *, beam, loss, prior, start, rate, bias_rate):
         self.nodes, self.beam, self.loss, self.prior = nodes, beam, loss, prior
         self.mass, self.run = dict(mass), list(run)  # of each label; the label that came last, and how often in a row
-        self.start, self.router_start, self.rate, self.bias_rate = start, router_start, rate, bias_rate
+        self.start, self.router_start, self.rate, self.bias_rate = start, start / 2, rate, bias_rate
         self.leaf_of = {label: n for n, node in enumerate(nodes) if node.is_leaf for label in node.outputs}
 
     def leaves(self, x):
@@ -102,7 +102,7 @@ class LabelTree:
                 if node.is_leaf:
                     below.append((n, chance))
                 else:
-                    chances = chance + log_chances(node.scores(x, self.router_start), self.loss)
+                    chances = chance + log_probabilities(node.scores(x, self.router_start), self.loss)
                     below += zip(node.outputs, chances, strict=True)
             paths = sorted(below, key=lambda path: -path[1])[: self.beam]
         return paths
@@ -146,7 +146,7 @@ class LabelTree:
         everything = log_sum(np.concatenate([scores[n] for n in leaves]))
         for n, own in scores.items():
             joint = n in leaves and self.loss == "softmax"  # over the labels of all leaves together
-            chances = own - everything if joint else log_chances(own, self.loss)
+            chances = own - everything if joint else log_probabilities(own, self.loss)
             gradient = np.exp(chances) - [(n, c) in true for c in range(len(own))]
             self.nodes[n].learn(x, gradient, rate, self.bias_rate)
         for label in labels:

@@ -5,23 +5,28 @@ import pytest
 import scipy.sparse as sp
 
 from manyclass.core.inputs import Csr, Dense
+from manyclass.core.losses import LOSSES, SOFTMAX
 from manyclass.core.protocol import Labels
-from manyclass.core.state import copy
+from manyclass.core.state import copy, flatten
 from manyclass.label_tree import model
-from manyclass.label_tree.growth import first_bias
+from manyclass.label_tree.kernels import first_bias
 from manyclass.label_tree.weights import unfold
 
 from .label_tree import LabelTree, Node
 
-OPTIONS = ("beam", "loss", "prior", "start", "router_start", "rate", "bias_rate")
+OPTIONS = ("beam", "prior", "start", "rate", "bias_rate")
 
 
-def configure(**changes):
+def configure(loss="softmax", **changes):
     settings = {
-        "arity": 4, "beam": 2, "loss": "softmax", "multilabel": False, "prior": 0.3, "start": 8.0, "router_start": 4.0,
-        "rate": 0.7, "bias_rate": 0.2, "unit_rows": True, "cluster": "means", "n_epochs": 3, "n_trees": 1, "seed": 5,
+        "arity": 4, "beam": 2, "loss": LOSSES[loss], "multilabel": False, "prior": 0.3, "start": 8.0, "rate": 0.7,
+        "bias_rate": 0.2, "normalize": True, "n_epochs": 3, "n_trees": 1, "seed": 5,
     }  # fmt: skip
-    return model.Config(**{**settings, **changes})
+    return model.Options(**{**settings, **changes})
+
+
+def loss_of(options):
+    return "softmax" if options.loss == SOFTMAX else "logistic"
 
 
 def stream(seed, n_rows, n_labels, sparse, most=1):
@@ -46,21 +51,33 @@ def as_batch(X, sparse):
     return Csr(rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data)
 
 
-def grow(config, X, labels, weights, sparse):
+def grow(options, X, labels, weights, sparse=False):
     """A tree that learned rows one by one."""
-    state = model.init(config, X.shape[1])
-    model.learn(config, state, as_batch(X, sparse), labels, weights)
+    state = model.init(options, X.shape[1])
+    model.learn(options, state, as_batch(X, sparse), labels, weights)
     return state
+
+
+def fitted(options, X, labels, weights, sparse=False, n_labels=None, n_jobs=1):
+    """A tree that learned all rows at once."""
+    state = model.init(options, X.shape[1], n_labels or int(labels.label.max()) + 1)
+    rows = sp.csr_array(X) if sparse else X
+    model.fit(options, state, rows, as_batch(X, sparse), labels, weights, n_jobs, lambda share: None)
+    return state
+
+
+def bytes_of(state):
+    return {name: (array.shape, array.tobytes()) for name, array in flatten(state).items()}
 
 
 def own_labels(labels, i):
     return labels.label[labels.pointer[i] : labels.pointer[i + 1]].tolist()
 
 
-def read_tree(config, state, suffix=""):
+def read_tree(options, state, suffix=""):
     """The reference with the weights of a trained tree."""
     tree, blocks, n_features = state[f"tree{suffix}"], copy(state[f"blocks{suffix}"]), len(state["scale"].inverse)
-    unfold(blocks, np.where(tree.is_leaf != 0, config.start, config.router_start))
+    unfold(blocks, model.starts_of(options, tree))
     nodes = []
     for n in range(int(tree.n_nodes[0])):
         size = int(tree.size[n])
@@ -71,7 +88,9 @@ def read_tree(config, state, suffix=""):
         where = int(tree.parent[n]), int(tree.place[n])
         nodes.append(Node(outputs, bool(tree.is_leaf[n]), *where, weight, total, bias))
     run = int(state["run"].label[0]), int(state["run"].length[0])
-    return LabelTree(nodes, enumerate(tree.mass), run, **{name: getattr(config, name) for name in OPTIONS})
+    return LabelTree(
+        nodes, enumerate(tree.mass), run, loss=loss_of(options), **{name: getattr(options, name) for name in OPTIONS}
+    )
 
 
 def table_of(blocks, node):
@@ -119,16 +138,16 @@ def check_structure(tree, arity, labels):
     return depths.pop()
 
 
-def check_tree(config, state, labels, suffix=""):
+def check_tree(options, state, labels, suffix=""):
     """A tree as above, whose blocks hold nothing beyond its outputs and whose lengths are those of the sums."""
     tree, blocks = state[f"tree{suffix}"], state[f"blocks{suffix}"]
-    check_structure(tree, config.arity, labels)
-    read, records = read_tree(config, state, suffix), []
+    check_structure(tree, options.arity, labels)
+    read, records = read_tree(options, state, suffix), []
     for number, node in enumerate(read.nodes):
         size, squares = len(node.outputs), (node.total**2).sum(axis=0)
         assert np.abs(blocks.sq_norm[number, :size]) == pytest.approx(squares, rel=1e-4, abs=1e-6)
         assert not blocks.sq_norm[number, size:].any()
-        unused = first_bias(tree, np.int64(number), model.options_of(config))
+        unused = first_bias(options, node.is_leaf)
         assert np.all(blocks.bias[number, size:] == unused)  # a new output begins with it
         own = [record for _, record in table_of(blocks, number)]
         assert not blocks.weight[own, size:].any()

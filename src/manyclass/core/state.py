@@ -151,48 +151,6 @@ class MlomTable(NamedTuple):
     n_entries: Annotated[Array, Field("i8", ("one",))]
 
 
-class LabelTree(NamedTuple):
-    """A wide tree: the outputs of an inner node are its children, those of a leaf are labels. Node 0 is the root."""
-
-    outputs: Annotated[Array, Field("i4", ("node", "output"), -1)]
-    size: Annotated[Array, Field("i4", ("node",))]
-    is_leaf: Annotated[Array, Field("i1", ("node",), 1)]
-    parent: Annotated[Array, Field("i4", ("node",), -1)]
-    place: Annotated[Array, Field("i4", ("node",), -1)]  # which output of its parent a node is
-    leaf_of: Annotated[Array, Field("i4", ("class",), -1)]
-    place_of: Annotated[Array, Field("i4", ("class",), -1)]
-    mass: Annotated[Array, Field("f8", ("class",), 0)]  # of the rows that had the label
-    n_nodes: Annotated[Array, Field("i8", ("one",), 1)]
-
-
-class Blocks(NamedTuple):
-    """Weights of a wide tree: each node's table of features, and for each (node, feature) a block of all outputs."""
-
-    first: Annotated[Array, Field("i8", ("node",))]  # where a node's table begins in `feature` and `record`
-    mask: Annotated[Array, Field("i8", ("node",), -1)]  # size of the table less one
-    n_used: Annotated[Array, Field("i8", ("node",))]
-    feature: Annotated[Array, Field("i4", ("entry",), -1)]
-    record: Annotated[Array, Field("i4", ("entry",))]
-    weight: Annotated[Array, Field("f4", ("record", "place"), 0)]
-    total: Annotated[Array, Field("f4", ("record", "place"), 0)]  # running sums of the rows of each output
-    bias: Annotated[Array, Field("f4", ("node", "place"), 0)]
-    sq_norm: Annotated[Array, Field("f8", ("node", "place"))]  # squared lengths of the sums; below 0: folded
-    free: Annotated[Array, Field("i8", ("table_size",), -1)]  # first free table of each size
-    n_entries: Annotated[Array, Field("i8", ("one",))]
-    n_records: Annotated[Array, Field("i8", ("one",))]
-
-
-class SlimBlocks(NamedTuple):
-    """Weights of a wide tree for answers only: each node's features, sorted, and the weights that are not zero."""
-
-    first: Annotated[Array, Field("i8", ("node_end",))]  # where a node's features begin, and end: the next one's begin
-    feature: Annotated[Array, Field("i4", ("entry",), -1)]
-    begin: Annotated[Array, Field("u4", ("entry",))]  # where a feature's weights begin
-    lanes: Annotated[Array, Field("u2", ("entry", "part"))]  # a bit for each output that has a weight
-    value: Annotated[Array, Field("f4", ("value",), rounds="run")]
-    bias: Annotated[Array, Field("f4", ("node", "place"))]
-
-
 class Scale(NamedTuple):
     """What the stream has shown of the features' sizes."""
 
@@ -209,14 +167,6 @@ class Seen(NamedTuple):
     n_rows: Annotated[Array, Field("i8", ("one",), 0)]
     mass: Annotated[Array, Field("f8", ("one",), 0)]
     wrong_mass: Annotated[Array, Field("f8", ("one",), 0)]
-
-
-class Run(NamedTuple):
-    """How often in a row the same label came last."""
-
-    label: Annotated[Array, Field("i8", ("one",), -1)]
-    length: Annotated[Array, Field("i8", ("one",))]
-    mass: Annotated[Array, Field("f8", ("one",), 0)]  # of all labels so far
 
 
 class Columns(NamedTuple):

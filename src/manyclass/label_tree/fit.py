@@ -1,274 +1,163 @@
-"""Label tree in batch: the tree from the labels' mean rows, then every node on its own rows."""
+"""Label tree in batch: the tree from the mean rows of the labels, then every node on its rows."""
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import eigh
 
 from ..core.inputs import Batch, Csr, Dense
 from ..core.losses import SOFTMAX
 from ..core.protocol import Labels, as_labels, rows_of
-from ..core.state import Blocks, LabelTree, Run, Scale, Seen, State, make
-from . import answers as answer_kernels
-from . import fit_kernels
-from .clustering import embed, grow_tree, mean_directions
-from .growth import first_bias
-from .kernels import SMALLEST_GRADIENT
-from .paths import Options
-from .state import Config, empty_blocks, options_of, suffix_of
-from .weights import enter_nodes, table_size
+from ..core.state import Scale, Seen, State, make
+from .fit_kernels import Pairs, Trained, Weighted, fit_nodes, start_sums
+from .kernels import (
+    NOBODY,
+    SMALLEST_GRADIENT,
+    Found,
+    LabelTree,
+    Options,
+    Rows,
+    Run,
+    first_bias,
+    predict_batch,
+    row_factors,
+)
+from .weights import LANES, SIZES, Blocks, enter_nodes, table_size
 
 N_DIMS = 64  # in which labels are grouped
-FEW_ROWS = 3.0  # a label: up to here words vote with their full weight for where a router sends a row
+FEW_ROWS = 3.0  # per label: up to here words vote with full weight where a router sends a row
 _MOST_RECORDS = 1 << 18  # blocks that one call of the trainer may write: bounds its memory
 _SHARES = 64  # into which the work is divided for threads
+_POWER_STEPS, _SWEEPS = 2, 10  # of the randomised SVD, of two-means
+_FEW_LABELS = 512  # for which an exact decomposition is fast
 
 
-def fit(
-    config: Config, state: State, X: Any, batch: Batch, labels: Any, weights: np.ndarray, n_jobs: int, tell: Callable
-) -> None:
-    """Build the tree from all rows, then train every node on its own rows. Mutates: state.
+class _Task(NamedTuple):
+    """All that training one tree requires."""
 
-    `X` and `batch` are the same rows, for linear algebra and for the kernels.
-    """
-    given = as_labels(labels)
-    n, n_features, n_classes = rows_of(batch), X.shape[1], len(state["tree"].leaf_of)
-    scale = make(Scale, feature=n_features)
-    values = (X.data if sp.issparse(X) else X).ravel()
-    scale.n_rows[0], scale.sq_norm[0] = n, np.einsum("i,i->", values, values, dtype=np.float64)
-    weights = weights / weights.mean()  # what counts is how much more a row weighs than others
-    scales = answer_kernels.row_scales(scale, batch, n, options_of(config))
-    mass = np.bincount(given.label, np.repeat(weights, np.diff(given.pointer)), n_classes)
-    new: State = {"scale": scale, "seen": make(Seen), "run": make(Run)}
-    new["run"].mass[0] = mass.sum()
-    new["seen"].n_rows[0], new["seen"].n_labels[0] = n, len(np.unique(given.label))
-    for number in range(config.n_trees):
-        own = config._replace(seed=config.seed + number)
-        tree = _cluster(own, X, scales, given, weights, n_classes)
-        tree.mass[:] = mass
-        work = _Batch(own, options_of(own), batch, n_features, scales, given, weights, tree, scale, n_jobs)
-        new[f"tree{suffix_of(number)}"], new[f"blocks{suffix_of(number)}"] = tree, _train_tree(work)
-        tell((number + 1) / config.n_trees)
-    state.clear()
-    state.update(new)
-
-
-def _train_tree(work: "_Batch") -> Blocks:
-    """Routers first; the paths that they choose then say which rows a leaf learns from."""
-    config, tree = work.config, work.tree
-    blocks = empty_blocks(config, len(tree.parent), 1, 1)
-    for node in range(len(tree.parent)):
-        blocks.bias[node] = first_bias(tree, node, work.options)
-    routers = _train(work, blocks, _router_pairs(tree, work.labels), False)
-    blocks = _enter(config, blocks, [routers])
-    leaves = _train(work, blocks, _leaf_pairs(work, blocks), True)
-    return _enter(config, blocks, [routers, leaves])
-
-
-class _Batch(NamedTuple):
-    """All that training in batch needs to know."""
-
-    config: Config
     options: Options
-    batch: Batch
-    n_features: int
-    scales: np.ndarray
+    data: Weighted
     labels: Labels
-    weights: np.ndarray
     tree: LabelTree
     scale: Scale
     n_jobs: int
 
 
-class _Trained(NamedTuple):
-    """Blocks of some nodes, node after node."""
+def fit(
+    options: Options,
+    state: State,
+    X: Any,
+    batch: Batch,
+    labels: Any,
+    weights: np.ndarray,
+    n_jobs: int,
+    report: Callable,
+) -> None:
+    """Build the tree from all rows, then train every node on its rows. Mutates: state.
 
-    nodes: np.ndarray
-    counts: np.ndarray
-    feature: np.ndarray
-    weight: np.ndarray
-    total: np.ndarray
+    `X` and `batch` are the same rows, for linear algebra and for the kernels.
+    """
+    labels = as_labels(labels)
+    n, n_features, n_classes = rows_of(batch), X.shape[1], len(state["tree"].leaf_of)
+    scale = make(Scale, feature=n_features)
+    values = (X.data if sp.issparse(X) else X).ravel()
+    scale.n_rows[0], scale.sq_norm[0] = n, np.einsum("i,i->", values, values, dtype=np.float64)
+    rows = Rows(batch, np.empty(n, np.float32))
+    row_factors(scale, batch, rows.factor, options)
+    data = Weighted(rows, weights / weights.mean(), n_features)  # only the ratios of weights count
+    mass = np.bincount(labels.label, np.repeat(data.weight, np.diff(labels.pointer)), n_classes)
+    new: State = {"scale": scale, "seen": make(Seen), "run": make(Run)}
+    new["run"].mass[0] = mass.sum()
+    new["seen"].n_rows[0], new["seen"].n_labels[0] = n, len(np.unique(labels.label))
+    for number in range(options.n_trees):
+        own = options._replace(seed=options.seed + number)
+        tree = _cluster(own, X, data, labels, n_classes)
+        tree.mass[:] = mass
+        blocks = _train_tree(_Task(own, data, labels, tree, scale, n_jobs))
+        new[f"tree{suffix_of(number)}"], new[f"blocks{suffix_of(number)}"] = tree, blocks
+        report((number + 1) / options.n_trees)
+    state.clear()
+    state.update(new)
 
 
-def _cluster(config: Config, X: Any, scales, labels: Labels, weights, n_classes: int) -> LabelTree:
-    """The tree over all labels that have rows."""
-    rng = np.random.default_rng(config.seed)
-    per_label = np.repeat(scales * weights, np.diff(labels.pointer)).astype(np.float32)
-    Y = sp.csr_array((per_label, labels.label, labels.pointer), shape=(len(scales), n_classes))
-    present = np.unique(labels.label)
-    if len(present) <= config.arity:  # one leaf holds them all
-        rows = np.zeros((n_classes, 1), np.float32)
-    elif config.cluster == "random":
-        rows = rng.standard_normal((n_classes, 8)).astype(np.float32)
-    else:
-        rows = embed(mean_directions(X, Y), N_DIMS, rng)
-    return grow_tree(rows, present, config.arity, n_classes, rng)
+def suffix_of(number: int) -> str:
+    """What the names of the groups of a further tree end in."""
+    return f"_{number}" if number else ""
 
 
-def _router_pairs(tree: LabelTree, labels: Labels) -> "_Pairs":
-    """(inner node, row, children that are true for it as bits), by node and row; the root sees every row."""
+def empty_blocks(options: Options, n_nodes: int, n_entries: int, n_records: int) -> Blocks:
+    """Blocks without features."""
+    width = -(-options.arity // LANES) * LANES
+    return make(Blocks, node=n_nodes, entry=n_entries, record=n_records, place=width, table_size=SIZES)
+
+
+# -- training ------------------------------------------------------------------------------------------------------
+
+
+def _train_tree(task: _Task) -> Blocks:
+    """Routers first; the paths that they choose then determine which rows a leaf learns from."""
+    options, tree = task.options, task.tree
+    blocks = empty_blocks(options, len(tree.parent), 1, 1)
+    for node, leaf in enumerate(tree.is_leaf):
+        blocks.bias[node] = first_bias(options, leaf != 0)
+    routers = _train(task, blocks, _router_pairs(tree, task.labels), _votes(task))
+    blocks = _enter(options, blocks, [routers])
+    pairs = _leaf_pairs(task, blocks)
+    if options.loss == SOFTMAX:
+        pairs = _with_others(task, blocks, pairs)
+    return _enter(options, blocks, [routers, _train(task, blocks, pairs, 0.0)])
+
+
+def _votes(task: _Task) -> float:
+    """The fewer rows a label has, the more a single word that a new row shares with them must count."""
+    if task.options.loss != SOFTMAX or not task.options.normalize or task.options.start == 0:
+        return 0.0
+    return min(1.0, FEW_ROWS * np.count_nonzero(task.tree.leaf_of >= 0) / len(task.data.weight))
+
+
+def _router_pairs(tree: LabelTree, labels: Labels) -> Pairs:
+    """The rows of each inner node: those with a label below it; the root has all rows."""
     n_rows = len(labels.pointer) - 1
     row = np.repeat(np.arange(n_rows), np.diff(labels.pointer))
     child = tree.leaf_of[labels.label].astype(np.int64)
-    nodes, rows, bits = [], [], []
+    nodes, rows, true = [], [], []
     while len(child) and child[0] > 0:
         parent = tree.parent[child].astype(np.int64)
         _, first = np.unique(row * len(tree.parent) + child, return_index=True)
         row, child, parent = row[first], child[first], parent[first]
         nodes.append(parent)
         rows.append(row)
-        bits.append(np.uint64(1) << tree.place[child].astype(np.uint64))
+        true.append(np.uint64(1) << tree.place[child].astype(np.uint64))
         child = parent
     if tree.is_leaf[0] == 0:
         unlabelled = np.flatnonzero(np.diff(labels.pointer) == 0)
         nodes.append(np.zeros(len(unlabelled), np.int64))
         rows.append(unlabelled)
-        bits.append(np.zeros(len(unlabelled), np.uint64))
-    return _merge_pairs(nodes, rows, bits, n_rows)
+        true.append(np.zeros(len(unlabelled), np.uint64))
+    return _merge_pairs(nodes, rows, true, n_rows)
 
 
-def _leaf_pairs(work: _Batch, blocks: Blocks) -> "_Pairs":
-    """(leaf, row, labels that are true for it as bits): leaves that paths reach, and the leaves of all labels."""
-    tree, labels = work.tree, work.labels
-    n = len(work.scales)
-    beam = work.config.beam
-    reached, chances, counted = np.empty((n, beam), np.int32), np.empty((n, beam)), np.zeros((n, 4), np.int64)
+def _leaf_pairs(task: _Task, blocks: Blocks) -> Pairs:
+    """The rows of each leaf: those whose paths reach it, and those with a label in it."""
+    tree, labels, n = task.tree, task.labels, len(task.data.weight)
+    reached = np.empty((n, task.options.beam), np.int32)
 
     def reach(rows: tuple[int, int]) -> None:
-        part, own = _part(work.batch, *rows), slice(*rows)
-        answers = reached[own], chances[own], counted[own]
-        answer_kernels.answer_batch(tree, blocks, work.scale, part, work.options, *answers, answer_kernels.LEAVES)
+        size = rows[1] - rows[0]
+        nothing = np.empty((size, 0), np.int32), np.empty((size, 0)), np.zeros((size, 4), np.int64)
+        found = Found(reached[slice(*rows)], *nothing)
+        predict_batch(tree, blocks, task.scale, _part(task.data.rows.batch, *rows), task.options, found, True)
 
     step = 1 << 13
-    _parallel(reach, [(first, min(n, first + step)) for first in range(0, n, step)], work.n_jobs)
-    row = np.repeat(np.arange(n), np.diff(labels.pointer))
-    true_leaf = tree.leaf_of[labels.label].astype(np.int64)
-    rows = [np.repeat(np.arange(n), (reached >= 0).sum(axis=1)), row]
-    nodes = [reached[reached >= 0].astype(np.int64), true_leaf]
-    bits = [np.zeros(len(nodes[0]), np.uint64), np.uint64(1) << tree.place_of[labels.label].astype(np.uint64)]
-    return _merge_pairs(nodes, rows, bits, n)
-
-
-def _merge_pairs(nodes: list, rows: list, bits: list, n_rows: int) -> "_Pairs":
-    """Sorted by node and row, each pair once, its bits joined."""
-    if not nodes or not sum(map(len, nodes)):
-        return _Pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0))
-    key = np.concatenate(nodes) * n_rows + np.concatenate(rows)
-    order = np.argsort(key, kind="stable")
-    key, bit = key[order], np.concatenate(bits)[order]
-    first = np.flatnonzero(np.diff(key, prepend=-1))
-    others = np.full(len(first), fit_kernels.NOBODY)
-    return _Pairs(key[first] // n_rows, key[first] % n_rows, np.bitwise_or.reduceat(bit, first), others)
-
-
-class _Pairs(NamedTuple):
-    """Which rows learn at which nodes, by node and row."""
-
-    node: np.ndarray
-    row: np.ndarray
-    bits: np.ndarray  # the node's outputs that are true for the row
-    others: np.ndarray  # log of the sum over the labels of the row's other leaves
-
-    def where(self, keep: np.ndarray) -> "_Pairs":
-        return _Pairs(*(array[keep] for array in self))
-
-
-def _train(work: _Batch, blocks: Blocks, pairs: _Pairs, leaves: bool) -> _Trained:
-    """Train nodes on their rows."""
-    start = float(work.config.start if leaves else work.config.router_start)
-    if work.options.loss != SOFTMAX:
-        return _fit_nodes(work, blocks, pairs, start, work.config.n_epochs)
-    if leaves:
-        pairs = _with_others(work, blocks, pairs, start)
-        return _fit_nodes(work, blocks, pairs, start, work.config.n_epochs)
-    # The fewer rows a label has, the more a single word that a new row shares with them must count.
-    n_labels = np.count_nonzero(work.tree.leaf_of >= 0)
-    votes = min(1.0, FEW_ROWS * n_labels / len(work.scales)) if work.config.unit_rows and start > 0 else 0.0
-    return _fit_nodes(work, blocks, pairs, start, work.config.n_epochs, votes)
-
-
-def _with_others(work: _Batch, blocks: Blocks, pairs: _Pairs, start: float) -> _Pairs:
-    """What the other leaves of each row add to the softmax, before any has learned.
-
-    Pairs whose labels have so small a share that no step would be taken are left out: more than half on text.
-    """
-    own = pairs.others.copy()
-    _fit_nodes(work, blocks, pairs._replace(others=own), start, 0)
-    others = _log_of_others(own, pairs.row, len(work.scales))
-    share = np.log(SMALLEST_GRADIENT)
-    return pairs._replace(others=others).where((pairs.bits != 0) | (own - others > share))
-
-
-def _fit_nodes(
-    work: _Batch, blocks: Blocks, pairs: _Pairs, start: float, n_epochs: int, votes: float = 0.0
-) -> _Trained:
-    """Train chunks of nodes on `n_jobs` threads; without epochs, only write their sums to pairs.others."""
-    first = np.flatnonzero(np.diff(pairs.node, prepend=-1))
-    nodes, pointer = pairs.node[first], np.append(first, len(pairs.node))
-    batch, width = work.batch, blocks.weight.shape[1]
-    lengths = np.diff(batch.indptr) if isinstance(batch, Csr) else np.full(len(work.scales), work.n_features)
-    costs = np.add.reduceat(lengths[pairs.row], first) if len(first) else first
-    most = np.minimum(costs, work.n_features)
-
-    def run(chunk: tuple[int, int]) -> _Trained:
-        own = slice(pointer[chunk[0]], pointer[chunk[1]])
-        mine = nodes[slice(*chunk)]
-        size = int(most[slice(*chunk)].sum()) if n_epochs else 0
-        counts, feature = np.zeros(len(mine), np.int64), np.empty(size, np.int32)
-        weight, total = np.empty((size, width), np.float32), np.empty((size, width), np.float32)
-        used = fit_kernels.fit_nodes(
-            batch, work.scales, mine, pointer[chunk[0] : chunk[1] + 1] - own.start, pairs.row[own], pairs.bits[own],
-            work.weights, pairs.others[own], work.tree.size, work.options, n_epochs, start, votes, work.n_features,
-            blocks.bias, blocks.sq_norm, counts, feature, weight, total,
-        )  # fmt: skip
-        return _Trained(mine, counts, feature[:used].copy(), weight[:used].copy(), total[:used].copy())
-
-    parts = _parallel(run, _chunks(most, costs), work.n_jobs)
-    if not parts:
-        nothing = np.empty((0, width), np.float32)
-        return _Trained(nodes, np.zeros(0, np.int64), np.empty(0, np.int32), nothing, nothing)
-    return _Trained(*map(np.concatenate, zip(*parts, strict=True)))
-
-
-def _chunks(most: np.ndarray, costs: np.ndarray) -> list[tuple[int, int]]:
-    """Ranges of nodes whose blocks fit into one call, none with much of the work unless it is a single node."""
-    share = costs.sum() / _SHARES
-    out, begin, total, cost = [], 0, 0, 0
-    for k, size in enumerate(most):
-        if k > begin and (total + size > _MOST_RECORDS or cost + costs[k] > share):
-            out.append((begin, k))
-            begin, total, cost = k, 0, 0
-        total += int(size)
-        cost += int(costs[k])
-    return out + [(begin, len(most))] if len(most) else []
-
-
-def _log_of_others(own: np.ndarray, row: np.ndarray, n_rows: int) -> np.ndarray:
-    """For each (leaf, row) pair, the log of the sum over the labels of the row's other leaves."""
-    top = np.full(n_rows, -np.inf)
-    np.maximum.at(top, row, own)
-    part = np.exp(own - top[row])
-    rest = np.bincount(row, part, n_rows)[row] - part
-    return np.where(rest > 1e-12, np.log(np.maximum(rest, 1e-300)) + top[row], fit_kernels.NOBODY)
-
-
-def _parallel(function: Callable, items: list, n_jobs: int) -> list:
-    if min(n_jobs, len(items)) <= 1:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(n_jobs) as pool:
-        return list(pool.map(function, items))
-
-
-def _enter(config: Config, old: Blocks, parts: list[_Trained]) -> Blocks:
-    """Blocks with the tables of all trained nodes; biases and lengths stay."""
-    nodes, counts, feature, weight, total = map(np.concatenate, zip(*parts, strict=True))
-    sizes = sum(int(table_size(count)) for count in counts)
-    blocks = empty_blocks(config, len(old.first), max(1, sizes), 0)
-    blocks = blocks._replace(weight=weight, total=total, bias=old.bias, sq_norm=old.sq_norm)
-    enter_nodes(blocks, nodes, counts, feature, 0)
-    return blocks
+    _parallel(reach, [(first, min(n, first + step)) for first in range(0, n, step)], n_jobs=task.n_jobs)
+    rows = [np.repeat(np.arange(n), (reached >= 0).sum(axis=1)), np.repeat(np.arange(n), np.diff(labels.pointer))]
+    nodes = [reached[reached >= 0].astype(np.int64), tree.leaf_of[labels.label].astype(np.int64)]
+    true = [np.zeros(len(nodes[0]), np.uint64), np.uint64(1) << tree.place_of[labels.label].astype(np.uint64)]
+    return _merge_pairs(nodes, rows, true, n)
 
 
 def _part(batch: Batch, first: int, last: int) -> Batch:
@@ -276,3 +165,228 @@ def _part(batch: Batch, first: int, last: int) -> Batch:
     if isinstance(batch, Dense):
         return Dense(batch.values[first:last])
     return Csr(batch.indptr[first : last + 1], batch.indices, batch.values)
+
+
+def _merge_pairs(nodes: list, rows: list, true: list, n_rows: int) -> Pairs:
+    """Pairs sorted by node and row, each pair once, its bits joined."""
+    if not sum(map(len, nodes)):
+        return Pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0))
+    key = np.concatenate(nodes) * n_rows + np.concatenate(rows)
+    order = np.argsort(key, kind="stable")
+    key, bits = key[order], np.concatenate(true)[order]
+    first = np.flatnonzero(np.diff(key, prepend=-1))
+    others = np.full(len(first), NOBODY)
+    return Pairs(key[first] // n_rows, key[first] % n_rows, np.bitwise_or.reduceat(bits, first), others)
+
+
+def _with_others(task: _Task, blocks: Blocks, pairs: Pairs) -> Pairs:
+    """What the other leaves of each row add to the softmax, before any has learned.
+
+    Pairs whose labels have so small a share that no step would be taken are left out: more than half on text.
+    """
+    own, n_rows = np.empty(len(pairs.node)), len(task.data.weight)
+
+    def run(part: slice) -> None:
+        start_sums(task.tree, blocks, task.data, Pairs(*(array[part] for array in pairs)), task.options, own[part])
+
+    _parallel(run, _chunks(task, pairs)[0], n_jobs=task.n_jobs)
+    top = np.full(n_rows, -np.inf)
+    np.maximum.at(top, pairs.row, own)
+    share = np.exp(own - top[pairs.row])
+    rest = np.bincount(pairs.row, share, n_rows)[pairs.row] - share
+    others = np.where(rest > 1e-12, np.log(np.maximum(rest, 1e-300)) + top[pairs.row], NOBODY)
+    keep = (pairs.true != 0) | (own - others > np.log(SMALLEST_GRADIENT))
+    return Pairs(*(array[keep] for array in pairs._replace(others=others)))
+
+
+def _train(task: _Task, blocks: Blocks, pairs: Pairs, votes: float) -> Trained:
+    """Train nodes on `n_jobs` threads."""
+    width = blocks.bias.shape[1]
+
+    def run(part: slice, capacity: int) -> Trained:
+        own = Pairs(*(array[part] for array in pairs))
+        nodes = own.node[np.flatnonzero(np.diff(own.node, prepend=-1))]
+        weight, total = np.empty((capacity, width), np.float32), np.empty((capacity, width), np.float32)
+        out = Trained(nodes, np.zeros(len(nodes), np.int64), np.empty(capacity, np.int32), weight, total)
+        used = fit_nodes(task.tree, blocks, task.data, own, votes, task.options, out)
+        return Trained(*out[:2], *(array[:used].copy() for array in out[2:]))
+
+    parts, capacities = _chunks(task, pairs)
+    trained = _parallel(run, parts, capacities, n_jobs=task.n_jobs)
+    if not trained:
+        nothing, none = np.empty((0, width), np.float32), np.empty(0, np.int64)
+        return Trained(none, none, np.empty(0, np.int32), nothing, nothing)
+    return Trained(*map(np.concatenate, zip(*trained, strict=True)))
+
+
+def _chunks(task: _Task, pairs: Pairs) -> tuple[list[slice], list[int]]:
+    """Pairs of nodes that are trained in one call, and the most blocks that each call may write."""
+    if not len(pairs.node):
+        return [], []
+    first = np.flatnonzero(np.diff(pairs.node, prepend=-1))
+    batch, n_features = task.data.rows.batch, task.data.n_features
+    lengths = np.diff(batch.indptr) if isinstance(batch, Csr) else np.full(rows_of(batch), n_features)
+    costs = np.add.reduceat(lengths[pairs.row], first)
+    most = np.minimum(costs, n_features)
+    edges = _divide_work(most, costs)
+    ends = np.append(first, len(pairs.node))[edges]
+    return [slice(*ends[k : k + 2]) for k in range(len(ends) - 1)], np.add.reduceat(most, edges[:-1]).tolist()
+
+
+def _divide_work(most: np.ndarray, costs: np.ndarray) -> list[int]:
+    """Where to cut the list of nodes: no call writes too many blocks or, except for one node, has much of the work."""
+    share = costs.sum() / _SHARES
+    edges, total, cost = [0], 0, 0
+    for k, size in enumerate(most):
+        if k > edges[-1] and (total + size > _MOST_RECORDS or cost + costs[k] > share):
+            edges.append(k)
+            total, cost = 0, 0
+        total += int(size)
+        cost += int(costs[k])
+    return [*edges, len(most)]
+
+
+def _parallel(function: Callable, *arguments: list, n_jobs: int) -> list:
+    """The function for each item of the lists, on `n_jobs` threads."""
+    if min(n_jobs, len(arguments[0])) <= 1:
+        return list(map(function, *arguments))
+    with ThreadPoolExecutor(n_jobs) as pool:
+        return list(pool.map(function, *arguments))
+
+
+def _enter(options: Options, old: Blocks, parts: list[Trained]) -> Blocks:
+    """Blocks with the tables of all trained nodes; biases and lengths stay."""
+    nodes, counts, feature, weight, total = map(np.concatenate, zip(*parts, strict=True))
+    sizes = sum(int(table_size(count)) for count in counts)
+    blocks = empty_blocks(options, len(old.first), max(1, sizes), 0)
+    blocks = blocks._replace(weight=weight, total=total, bias=old.bias, sq_norm=old.sq_norm)
+    enter_nodes(blocks, nodes, counts, feature)
+    return blocks
+
+
+# -- the tree over the labels --------------------------------------------------------------------------------------
+
+
+def _cluster(options: Options, X: Any, data: Weighted, labels: Labels, n_classes: int) -> LabelTree:
+    """The tree over all labels that have rows."""
+    rng = np.random.default_rng(options.seed)
+    present = np.unique(labels.label)
+    if len(present) <= options.arity:  # one leaf holds them all
+        return grow_tree(np.zeros((n_classes, 1), np.float32), present, options.arity, n_classes, rng)
+    per_label = np.repeat(data.rows.factor * data.weight, np.diff(labels.pointer)).astype(np.float32)
+    Y = sp.csr_array((per_label, labels.label, labels.pointer), shape=(X.shape[0], n_classes))
+    return grow_tree(embed(mean_directions(X, Y), N_DIMS, rng), present, options.arity, n_classes, rng)
+
+
+def mean_directions(X: Any, Y: sp.csr_array) -> Any:
+    """The sum of the rows of each label, scaled to length 1; sparse if X is. Labels without rows give zeros."""
+    sums = Y.T.tocsr() @ X
+    if sp.issparse(sums):
+        lengths = np.sqrt(np.asarray(sums.multiply(sums).sum(axis=1)).ravel())
+        return sp.csr_array(sp.diags_array(_inverse(lengths)) @ sums)
+    share = np.asarray(Y.sum(axis=0))
+    sums = sums - sums.sum(axis=0) * (share / max(share.sum(), 1e-30))[:, None]
+    return sums * _inverse(np.linalg.norm(sums, axis=1))[:, None]
+
+
+def _inverse(lengths: np.ndarray) -> np.ndarray:
+    return np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+
+
+def embed(directions: Any, n_dims: int, rng: np.random.Generator) -> np.ndarray:
+    """Rows in the few dimensions that hold most of them, scaled to length 1.
+
+    Few rows: from all their inner products. Many: a randomised SVD.
+    """
+    if directions.shape[0] <= _FEW_LABELS:
+        rows = _from_products(directions, n_dims)
+    else:
+        basis = rng.standard_normal((directions.shape[1], min(n_dims, *directions.shape))).astype(np.float32)
+        for _ in range(_POWER_STEPS):
+            basis = _orthonormal(directions.T @ _orthonormal(directions @ basis))
+        rows = directions @ basis
+    return np.asarray(rows * _inverse(np.linalg.norm(rows, axis=1))[:, None], np.float32)
+
+
+def _from_products(directions: Any, n_dims: int) -> np.ndarray:
+    """Rows whose inner products are those of the directions, as nearly as so many dimensions allow."""
+    products = directions @ directions.T
+    products = np.asarray(products.toarray() if sp.issparse(products) else products, np.float64)
+    n = len(products)
+    values, vectors = eigh(products, subset_by_index=(max(0, n - n_dims), n - 1))
+    values[values <= values.max(initial=0.0) * 1e-12] = 0.0
+    rows = vectors * np.sqrt(values)
+    rows[np.diagonal(products) == 0.0] = 0.0  # rounding errors would be scaled up
+    return rows
+
+
+def _orthonormal(columns: np.ndarray) -> np.ndarray:
+    """An orthonormal basis of the span of the columns, from their few inner products (20x faster than QR here)."""
+    values, vectors = np.linalg.eigh((columns.T @ columns).astype(np.float64))
+    used = values > max(values.max(initial=0.0) * 1e-12, 1e-30)
+    return columns @ (vectors[:, used] / np.sqrt(values[used])).astype(np.float32)
+
+
+def grow_tree(rows: np.ndarray, labels: np.ndarray, arity: int, n_classes: int, rng: np.random.Generator) -> LabelTree:
+    """A tree over `labels`, at most `arity` outputs per node, all leaves at one depth; `rows` places each label."""
+    height = 0
+    while arity ** (height + 1) < len(labels):
+        height += 1
+    levels: list[list[np.ndarray]] = [[labels]]
+    parents: list[list[int]] = [[-1]]
+    for below in range(height, 0, -1):
+        groups, above = [], []
+        for number, ids in enumerate(levels[-1]):
+            n_leaves = math.ceil(len(ids) / arity)
+            # As even as possible: the same number of children on all levels below.
+            fewest, even = math.ceil(n_leaves / arity ** (below - 1)), math.ceil(n_leaves ** (1 / below) - 1e-9)
+            parts = divide(rows, ids, min(arity, max(fewest, even)), rng)
+            groups += parts
+            above += [number] * len(parts)
+        levels.append(groups)
+        parents.append(above)
+    tree = make(LabelTree, node=sum(map(len, levels)), output=arity, **{"class": n_classes})
+    tree.n_nodes[0] = len(tree.parent)
+    first = 0
+    for level, (groups, above) in enumerate(zip(levels, parents, strict=True)):
+        for number, ids in enumerate(groups):
+            node = first + number
+            if level:
+                parent = first - len(levels[level - 1]) + above[number]
+                tree.parent[node], tree.place[node] = parent, tree.size[parent]
+                tree.outputs[parent, tree.size[parent]] = node
+                tree.size[parent] += 1
+            tree.is_leaf[node] = level == height
+            if level == height:
+                tree.outputs[node, : len(ids)], tree.size[node] = ids, len(ids)
+                tree.leaf_of[ids], tree.place_of[ids] = node, np.arange(len(ids))
+        first += len(groups)
+    return tree
+
+
+def divide(rows: np.ndarray, ids: np.ndarray, n_parts: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Divide ids into parts of similar rows and equal size (one more or less), by halves."""
+    if n_parts <= 1 or len(ids) <= 1:
+        return [ids]
+    n_left_parts = n_parts // 2
+    n_left = min(max(1, round(len(ids) * n_left_parts / n_parts)), len(ids) - 1)
+    left = _halve(rows[ids], n_left, rng)
+    return divide(rows, ids[left], n_left_parts, rng) + divide(rows, ids[~left], n_parts - n_left_parts, rng)
+
+
+def _halve(rows: np.ndarray, n_left: int, rng: np.random.Generator) -> np.ndarray:
+    """Which rows go left, n_left of them: two-means with a fixed number on each side."""
+    n = len(rows)
+    a, b = rng.choice(n, 2, replace=False)
+    direction = rows[a] - rows[b]
+    left = np.zeros(n, bool)
+    for _ in range(_SWEEPS):
+        best = np.argpartition(-(rows @ direction), n_left - 1)[:n_left]
+        new = np.zeros(n, bool)
+        new[best] = True
+        if np.array_equal(new, left):
+            break
+        left = new
+        means = rows[left].sum(axis=0), rows[~left].sum(axis=0)
+        direction = means[0] / max(np.linalg.norm(means[0]), 1e-9) - means[1] / max(np.linalg.norm(means[1]), 1e-9)
+    return left

@@ -1,72 +1,187 @@
 """Label tree in batch: each node learns all its rows, all epochs, while its weights stay in the cache.
 
 What a node learns depends on no other node: a router sees the rows with a label below it; a leaf sees the rows whose
-paths reach it or that have a label in it. With softmax over all labels reached, the other leaves' part of the sum is
-taken as their means give it, before any of them has learned. So nodes can be trained in any order and on any number
-of threads, with the same result.
+paths reach it or that have a label in it. With softmax over all labels reached, the part of the other leaves in the sum
+is taken from their start weights, before any of them has learned. So nodes can be trained in any order and on any
+number of threads, with the same result.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from ..core.inputs import feature, span, value
-from ..core.losses import SOFTMAX, log_sum, sigmoid
+from ..core.losses import SOFTMAX, log_sum
 from ..core.rng import uniform
+from ..core.state import Array
 from ..jit import device, kernel
-from .kernels import HEAVIEST_STEP, SMALLEST_GRADIENT
-from .weights import LANES, close_node, load_block, make_room, score_row, store_block
+from .kernels import HEAVIEST_STEP, SMALLEST_GRADIENT, Rows, gradient_of, log_add, start_of
+from .weights import OpenNode, close_node, make_open_node, score_row, step_row
 
-NOBODY = -1e30  # log of the sum over no other leaf
-
-# Mass of the usual distribution over outputs that every feature is thought to have seen.
+# Mass of the usual distribution over outputs that every feature is assumed to have seen.
 VOTE_SMOOTHING = np.float32(1.0)
-
-# After training, weights below this are left out, where the running sums do not need the block anyway.
+# After training, blocks of smaller weights are left out, unless the running sums need them.
 SMALLEST_WEIGHT = 0.01
 
 
-@device
-def shuffle(order, n, seed, epoch):
-    """A random order of 0..n-1, the same for the same seed and epoch. Mutates: order. Cost: O(n)."""
-    for k in range(n):
-        order[k] = k
-    for k in range(n - 1, 0, -1):
-        other = np.int64(uniform(seed, epoch * n + k) * (k + 1))
-        order[k], order[other] = order[other], order[k]
+class Weighted(NamedTuple):
+    """Training rows."""
+
+    rows: Rows
+    weight: Array  # (row,) f8
+    n_features: int
+
+
+class Pairs(NamedTuple):
+    """Which rows learn at which nodes, sorted by node and row."""
+
+    node: Array  # i8
+    row: Array  # i8
+    true: Array  # u8: the outputs of the node that are true for the row, as bits
+    others: Array  # f8: log of the sum over the labels of the other leaves of the row
+
+
+class Trained(NamedTuple):
+    """Blocks of some nodes, node after node."""
+
+    node: Array  # i8
+    count: Array  # i8: blocks of each node
+    feature: Array  # (block,) i4
+    weight: Array  # (block, place) f4
+    total: Array  # (block, place) f4
+
+
+class Trainer(NamedTuple):
+    """Scratch for training one node."""
+
+    opened: OpenNode
+    total: Array  # (number, place)
+    score: Array  # (place,)
+    gradient: Array  # (place,)
+    order: Array  # (row of the node,)
 
 
 @device
-def gather(batch, scales, rows, targets, weights, n_outputs, local, features, total):
-    """Number the features of a node's rows, and sum the rows of each output. Mutates: local, features, total.
+def end_of(pairs, first):
+    """End of the pairs of the node of pair `first`. Cost: O(pairs of the node)."""
+    last = first
+    while last < len(pairs.node) and pairs.node[last] == pairs.node[first]:
+        last += 1
+    return last
+
+
+@kernel
+def make_trainer(data, pairs, width):
+    """Scratch for the largest node."""
+    most_rows, most = np.int64(0), np.int64(0)
+    first = np.int64(0)
+    while first < len(pairs.node):
+        last = end_of(pairs, first)
+        length = np.int64(0)
+        for q in range(first, last):
+            begin, stop = span(data.rows.batch, pairs.row[q])
+            length += stop - begin
+        most_rows, most, first = max(most_rows, last - first), max(most, length), last
+    most = min(most, np.int64(data.n_features))
+    return Trainer(
+        make_open_node(np.int64(data.n_features), most, width),
+        np.zeros((most + 1, width), np.float32),
+        np.empty(width, np.float32),
+        np.empty(width, np.float32),
+        np.empty(most_rows, np.int64),
+    )
+
+
+@kernel
+def fit_nodes(tree, blocks, data, pairs, votes, options, out):
+    """Train nodes on their rows; return the number of blocks written. Mutates: biases and lengths of blocks, out."""
+    return _fit_nodes(tree, blocks, data, pairs, votes, options, out, make_trainer(data, pairs, blocks.bias.shape[1]))
+
+
+@device
+def _fit_nodes(tree, blocks, data, pairs, votes, options, out, trainer):
+    written, k, first = np.int64(0), np.int64(0), np.int64(0)
+    while first < len(pairs.node):
+        last = end_of(pairs, first)
+        node = pairs.node[first]
+        n = begin_node(tree, blocks, data, pairs, first, last, options, trainer)
+        if votes > 0.0:
+            add_votes(n, tree.size[node], votes, trainer)
+        train_node(tree.size[node], blocks.bias[node], data, pairs, first, last, options, trainer)
+        before = written
+        written = keep_blocks(n, trainer, written, out)
+        out.count[k] = written - before
+        for c in range(tree.size[node]):
+            blocks.sq_norm[node, c] = -blocks.sq_norm[node, c]  # folded
+        close_node(trainer.opened, n)
+        k, first = k + 1, last
+    return written
+
+
+@kernel
+def start_sums(tree, blocks, data, pairs, options, out):
+    """Log of the sum over the labels of a leaf for each (leaf, row) pair, before training. Mutates: lengths, out."""
+    _start_sums(tree, blocks, data, pairs, options, out, make_trainer(data, pairs, blocks.bias.shape[1]))
+
+
+@device
+def _start_sums(tree, blocks, data, pairs, options, out, trainer):
+    opened, rows, first = trainer.opened, data.rows, np.int64(0)
+    while first < len(pairs.node):
+        last = end_of(pairs, first)
+        node = pairs.node[first]
+        n = begin_node(tree, blocks, data, pairs, first, last, options, trainer)
+        for q in range(first, last):
+            i = pairs.row[q]
+            score_row(rows.batch, i, rows.factor[i], opened.local, opened.weight, blocks.bias[node], trainer.score)
+            out[q] = log_sum(trainer.score, tree.size[node])
+        close_node(opened, n)
+        first = last
+
+
+@device
+def begin_node(tree, blocks, data, pairs, first, last, options, trainer):
+    """Running sums and start weights of a node; return the number of its features. Mutates: blocks.sq_norm, trainer."""
+    node = pairs.node[first]
+    n = gather(data, pairs, first, last, tree.size[node], trainer)
+    start_weights(n, start_of(options, tree.is_leaf[node] != 0), blocks.sq_norm[node], trainer)
+    return n
+
+
+@device
+def gather(data, pairs, first, last, n_outputs, trainer):
+    """Number the features of the rows of a node, and sum the rows of each output. Mutates: trainer.
 
     Cost: O(non-zeros).
     """
+    batch, local, total = data.rows.batch, trainer.opened.local, trainer.total
     n = 0
-    for r in range(len(rows)):
-        i = rows[r]
+    for q in range(first, last):
+        i, true = pairs.row[q], pairs.true[q]
         begin, stop = span(batch, i)
-        factor = scales[i] * np.float32(weights[i])
+        factor = data.rows.factor[i] * np.float32(data.weight[i])
         for j in range(begin, stop):
             v = value(batch, i, j)
             f = feature(batch, j)
             if local[f] == 0:
                 n += 1
                 local[f] = n
-                features[n] = f
+                trainer.opened.feature[n] = f
                 for c in range(total.shape[1]):
                     total[n, c] = 0.0
-            if targets[r] != 0:
+            if true != 0:
                 at = local[f]
                 for c in range(n_outputs):
-                    if (targets[r] >> np.uint64(c)) & np.uint64(1):
+                    if (true >> np.uint64(c)) & np.uint64(1):
                         total[at, c] += v * factor
     return n
 
 
 @device
-def start_weights(n, total, weight, start, sq_norm, length):
-    """Weights that give start x cosine to each output's running sum. Mutates: weight, sq_norm, length."""
+def start_weights(n, start, sq_norm, trainer):
+    """Weights that give start x cosine to the running sum of each output. Mutates: sq_norm, trainer."""
+    total, weight, length = trainer.total, trainer.opened.weight, trainer.opened.length
     width = total.shape[1]
     for c in range(width):
         sq_norm[c] = 0.0
@@ -81,12 +196,13 @@ def start_weights(n, total, weight, start, sq_norm, length):
 
 
 @device
-def add_votes(n, n_outputs, total, weight, votes, share):
-    """Add votes x log(P(output | feature) / P(output)) to the start. Mutates: weight, share. Cost: O(n x outputs).
+def add_votes(n, n_outputs, votes, trainer):
+    """Add votes x log(P(output | feature) / P(output)) to the start. Mutates: trainer. Cost: O(n x outputs).
 
-    The cosine to a mean of many rows hardly sees a rare word; where labels have few rows, it is often the only word
+    The cosine to a mean of many rows hardly depends on a rare word; if labels have few rows, it is often the only word
     that a new row has in common with them.
     """
+    total, weight, share = trainer.total, trainer.opened.weight, trainer.score
     for c in range(n_outputs):
         share[c] = 0.0
     mass = np.float32(0.0)
@@ -105,153 +221,57 @@ def add_votes(n, n_outputs, total, weight, votes, share):
 
 
 @device
-def step_row(batch, i, scale, local, weight, bias, move, bias_rate):
-    """Subtract move x row from the weights. Mutates: weight, bias. Cost: O(non-zeros x outputs)."""
-    begin, stop = span(batch, i)
-    for part in range(weight.shape[1] // LANES):
-        lane = np.uint64(part * LANES)
-        moves = load_block(move, lane)
-        for j in range(begin, stop):
-            own = weight[local[feature(batch, j)]]
-            store_block(_subtract(load_block(own, lane), moves, value(batch, i, j) * scale), own, lane)
-    for c in range(weight.shape[1]):
-        bias[c] -= np.float32(bias_rate) * move[c]
-
-
-@device
-def _subtract(a, b, v):
-    return (
-        a[0] - b[0] * v, a[1] - b[1] * v, a[2] - b[2] * v, a[3] - b[3] * v,
-        a[4] - b[4] * v, a[5] - b[5] * v, a[6] - b[6] * v, a[7] - b[7] * v,
-        a[8] - b[8] * v, a[9] - b[9] * v, a[10] - b[10] * v, a[11] - b[11] * v,
-        a[12] - b[12] * v, a[13] - b[13] * v, a[14] - b[14] * v, a[15] - b[15] * v,
-    )  # fmt: skip
-
-
-@device
-def gradient_of(scores, n, target, others, loss, out):
-    """Gradients of n outputs, and their largest size; `others` is the log of the sum over other leaves' labels.
-
-    Mutates: out. Cost: O(n).
-    """
-    largest = np.float32(0.0)
-    if loss == SOFTMAX:
-        own = log_sum(scores, n)
-        top = max(own, others)
-        norm = top + math.log(math.exp(own - top) + math.exp(others - top))
-        for c in range(n):
-            out[c] = np.float32(math.exp(scores[c] - norm))
-    else:
-        for c in range(n):
-            out[c] = np.float32(sigmoid(np.float64(scores[c])))
-    for c in range(n):
-        if (target >> np.uint64(c)) & np.uint64(1):
-            out[c] -= np.float32(1.0)
-        largest = max(largest, abs(out[c]))
-    return largest
-
-
-@device
-def train_node(batch, scales, rows, targets, weights, others, n_outputs, options, n_epochs, seed, room, n, bias):
-    """All epochs of one node, the step falling to 0 along a line. Mutates: room, bias.
+def train_node(n_outputs, bias, data, pairs, first, last, options, trainer):
+    """All epochs of one node, the step falling to 0 along a line. Mutates: trainer, bias.
 
     Cost: O(epochs x non-zeros x outputs).
     """
-    n_rows = len(rows)
-    steps = n_epochs * n_rows
-    for c in range(n_outputs, room.weight.shape[1]):
-        room.gradient[c] = 0.0
-    for epoch in range(n_epochs):
-        shuffle(room.order, n_rows, seed, epoch)
+    n_rows, batch, factors = last - first, data.rows.batch, data.rows.factor
+    local, weight, score, gradient = trainer.opened.local, trainer.opened.weight, trainer.score, trainer.gradient
+    seed, steps = options.seed + 7919 * (pairs.node[first] + 1), options.n_epochs * n_rows
+    for c in range(n_outputs, weight.shape[1]):
+        gradient[c] = 0.0
+    for epoch in range(options.n_epochs):
+        shuffle(trainer.order, n_rows, seed, epoch)
         for k in range(n_rows):
-            r = room.order[k]
-            i = rows[r]
-            if weights[i] == 0.0:
+            q = first + trainer.order[k]
+            i = pairs.row[q]
+            if data.weight[i] == 0.0:
                 continue
-            score_row(batch, i, scales[i], room.local, room.weight, bias, room.score)
-            largest = gradient_of(room.score, n_outputs, targets[r], others[r], options.loss, room.gradient)
-            if largest > SMALLEST_GRADIENT:
-                step = np.float32(options.rate * min(weights[i], HEAVIEST_STEP) * (1.0 - (epoch * n_rows + k) / steps))
+            score_row(batch, i, factors[i], local, weight, bias, score)
+            norm = log_add(log_sum(score, n_outputs), pairs.others[q]) if options.loss == SOFTMAX else 0.0
+            if gradient_of(score, n_outputs, pairs.true[q], norm, options.loss, gradient) > SMALLEST_GRADIENT:
+                pace = 1.0 - (epoch * n_rows + k) / steps
+                step = np.float32(options.rate * min(data.weight[i], HEAVIEST_STEP) * pace)
                 for c in range(n_outputs):
-                    room.gradient[c] *= step
-                step_row(batch, i, scales[i], room.local, room.weight, bias, room.gradient, options.bias_rate)
+                    gradient[c] *= step
+                step_row(batch, i, factors[i], local, weight, bias, gradient, options.bias_rate)
 
 
 @device
-def emit(n, room, emitted, feature_out, weight_out, total_out):
-    """Append the blocks worth keeping, the start in their weights; return how many there are now.
+def shuffle(order, n, seed, epoch):
+    """A random order of 0..n-1, the same for the same seed and epoch. Mutates: order. Cost: O(n)."""
+    for k in range(n):
+        order[k] = k
+    for k in range(n - 1, 0, -1):
+        other = np.int64(uniform(seed, epoch * n + k) * (k + 1))
+        order[k], order[other] = order[other], order[k]
 
-    Mutates: feature_out, weight_out, total_out.
-    """
-    width = room.weight.shape[1]
+
+@device
+def keep_blocks(n, trainer, written, out):
+    """Append the blocks worth keeping, the start in their weights; return their number. Mutates: out."""
+    weight, total = trainer.opened.weight, trainer.total
+    width = weight.shape[1]
     for at in range(1, n + 1):
         keep = False
         for c in range(width):
-            if room.total[at, c] != 0.0 or abs(room.weight[at, c]) >= SMALLEST_WEIGHT:
+            if total[at, c] != 0.0 or abs(weight[at, c]) >= SMALLEST_WEIGHT:
                 keep = True
         if keep:
-            feature_out[emitted] = room.feature[at]
+            out.feature[written] = trainer.opened.feature[at]
             for c in range(width):
-                weight_out[emitted, c] = room.weight[at, c]
-                total_out[emitted, c] = room.total[at, c]
-            emitted += 1
-    return emitted
-
-
-@device
-def _fit_nodes(
-    batch, scales, nodes, pointer, rows, targets, weights, others, sizes, options, n_epochs, start, votes, room,
-    bias, sq_norm, counts, feature_out, weight_out, total_out,
-):  # fmt: skip
-    emitted = np.int64(0)
-    for k in range(len(nodes)):
-        node = np.int64(nodes[k])
-        first, last = pointer[k], pointer[k + 1]
-        own, aims, rest = rows[first:last], targets[first:last], others[first:last]
-        n = gather(batch, scales, own, aims, weights, sizes[node], room.local, room.feature, room.total)
-        start_weights(n, room.total, room.weight, start, sq_norm[node], room.length)
-        if votes > 0.0:
-            add_votes(n, sizes[node], room.total, room.weight, votes, room.score)
-        if n_epochs > 0:
-            seed = options.seed + 7919 * (node + 1)
-            train_node(
-                batch, scales, own, aims, weights, rest, sizes[node], options, n_epochs, seed, room, n, bias[node]
-            )
-            before = emitted
-            emitted = emit(n, room, emitted, feature_out, weight_out, total_out)
-            counts[k] = emitted - before
-            for c in range(sizes[node]):
-                sq_norm[node, c] = -sq_norm[node, c]  # folded
-        else:  # only asked for the sums over this leaf that other leaves need
-            for r in range(last - first):
-                score_row(batch, own[r], scales[own[r]], room.local, room.weight, bias[node], room.score)
-                others[first + r] = log_sum(room.score, sizes[node])
-        close_node(room, n)
-    return emitted
-
-
-@kernel
-def fit_nodes(
-    batch, scales, nodes, pointer, rows, targets, weights, others, sizes, options, n_epochs, start, votes, n_features,
-    bias, sq_norm, counts, feature_out, weight_out, total_out,
-):  # fmt: skip
-    """Train nodes on rows[pointer[k]:pointer[k + 1]] each; return the number of blocks written.
-
-    With n_epochs 0 it only writes to `others` the log of the sum over each leaf's labels.
-    Mutates: bias, sq_norm, counts, feature_out, weight_out, total_out, or others.
-    """
-    width = bias.shape[1]
-    most_rows, most = np.int64(0), np.int64(0)
-    for k in range(len(nodes)):
-        most_rows = max(most_rows, pointer[k + 1] - pointer[k])
-        length = np.int64(0)
-        for q in range(pointer[k], pointer[k + 1]):
-            begin, stop = span(batch, rows[q])
-            length += stop - begin
-        most = max(most, length)
-    most = min(most, np.int64(n_features))
-    room = make_room(np.int64(n_features), most, width, most_rows)
-    return _fit_nodes(
-        batch, scales, nodes, pointer, rows, targets, weights, others, sizes, options, n_epochs, start, votes, room,
-        bias, sq_norm, counts, feature_out, weight_out, total_out,
-    )  # fmt: skip
+                out.weight[written, c] = weight[at, c]
+                out.total[written, c] = total[at, c]
+            written += 1
+    return written

@@ -1,31 +1,550 @@
-"""Label tree: wide nodes, several paths, one-against-some scorers in the leaves. Rules, and learning row by row.
+"""Label tree: the rules in reading order.
 
-follow the best `beam` paths, score the labels of their leaves    label_paths
-answer many rows                                                  label_answers
-learn one row (online)                                            learn_row
-place new labels, split full nodes                                label_tree_growth
-learn all rows, node by node (batch)                              label_tree_fit
+    options, arrays and scratch
+    beam search               follow_paths: the best `beam` paths from the root to leaves
+    prediction                predict_batch: labels of the leaves reached; merge_batch: several trees
+    online learning           learn_batch: one step per row
+    new labels                enter_labels: in the leaf of the best path
+
+Other files: `growth.py` splits full nodes, `weights.py` has the weights of nodes, `fit.py` and `fit_kernels.py` train
+in batch, node by node.
 """
 
 import math
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from ..core.inputs import span, squared_length
-from ..core.losses import SOFTMAX, sigmoid
-from ..jit import device, kernel
-from .growth import enter_labels
-from .paths import final_score, follow_paths, make_paths, make_scratch, row_scale, score_leaves
-from .weights import add_to_total, learn_node, make_room, reserve, score_node
+from ..core.inputs import Batch, span, squared_length
+from ..core.losses import SOFTMAX, log_sigmoid, log_sum, sigmoid
+from ..core.state import Array, Field, Scale, Seen
+from ..core.topk import offer
+from ..jit import device, inlined, kernel
+from .growth import Halves, adopt, can_split, split
+from .weights import (
+    OpenNode,
+    Scratch,
+    add_to_total,
+    close_node,
+    learn_node,
+    make_open_node,
+    make_scratch,
+    n_known,
+    open_outputs,
+    reserve,
+    score_node,
+    score_outputs,
+    score_row,
+)
 
-DEEPEST = 40  # levels; a tree of half-full nodes of 4 has 20 at a million labels
-HEAVIEST_STEP = 4.0  # times the rate: a longer step throws the model, however much a row weighs
+DEEPEST = 40  # levels; a tree of half-full nodes of 4 outputs has 20 levels at a million labels
+# Rows searched together: enough to share the weights of a node, few enough for their paths to stay in the cache.
+BLOCK_ROWS = 2048
+MOST_SCORES = 1 << 22  # per block of rows
+FEW_ROWS = 64  # fewer rows open no node: it would take time for every feature
+HEAVIEST_STEP = 4.0  # times the rate: a longer step would ruin the model, however large the weight of a row
+SMALLEST_GRADIENT = 0.01  # smaller ones take no step: it would fill memory with blocks close to zero
 SORTED = 0.001  # a run of one label less likely than this in shuffled rows means that they are sorted
+NOBODY = -1e30  # log of a sum over nothing
+
+
+class Options(NamedTuple):
+    """The options of a label tree, "auto" replaced by numbers."""
+
+    arity: int  # most outputs per node
+    beam: int  # paths followed
+    loss: int  # a code of core/losses.py
+    multilabel: bool  # rows may have several labels
+    prior: float  # weight of the path's log-probability in the score of a label
+    start: float  # weight of the cosine to the running sum of a label; routers use half of it
+    rate: float
+    bias_rate: float  # times the rate: the bias as a feature of that squared size
+    normalize: bool  # scale rows to length 1; else divide them by the typical length
+    n_epochs: int
+    n_trees: int
+    seed: int
+
+
+class LabelTree(NamedTuple):
+    """A wide tree: the outputs of an inner node are its children, those of a leaf are labels. Node 0 is the root."""
+
+    outputs: Annotated[Array, Field("i4", ("node", "output"), -1)]
+    size: Annotated[Array, Field("i4", ("node",))]
+    is_leaf: Annotated[Array, Field("i1", ("node",), 1)]
+    parent: Annotated[Array, Field("i4", ("node",), -1)]
+    place: Annotated[Array, Field("i4", ("node",), -1)]  # which output of its parent a node is
+    leaf_of: Annotated[Array, Field("i4", ("class",), -1)]
+    place_of: Annotated[Array, Field("i4", ("class",), -1)]
+    mass: Annotated[Array, Field("f8", ("class",), 0)]  # of the rows that had the label
+    n_nodes: Annotated[Array, Field("i8", ("one",), 1)]
+
+
+class Run(NamedTuple):
+    """The label that came last, and how many times in succession."""
+
+    label: Annotated[Array, Field("i8", ("one",), -1)]
+    length: Annotated[Array, Field("i8", ("one",))]
+    mass: Annotated[Array, Field("f8", ("one",), 0)]  # of all labels so far
+
+
+class Rows(NamedTuple):
+    """Rows and the factor that each is multiplied with."""
+
+    batch: Batch
+    factor: Array  # (row,) f4
+
+
+class Search(NamedTuple):
+    """The best paths of a block of rows, and scratch to find them."""
+
+    node: Array  # (row, beam) i4: where each path ends
+    log_prob: Array  # (row, beam) f8
+    size: Array  # (row,) number of paths
+    output: Array  # (row, beam x place) f4: log-probabilities of children, or scores of labels
+    order: Array  # (row x beam,) paths grouped by node
+    n_at: Array  # (node + 1,) for sorting
+    next_node: Array  # (beam,)
+    next_log_prob: Array  # (beam,)
+    work: Array  # (row of the batch, 4) i8: depth, nodes visited, routers scored, labels scored
+    scratch: Scratch
+    opened: OpenNode
+
+
+class Found(NamedTuple):
+    """What a search should return; arrays without columns are left out."""
+
+    leaves: Array  # (row, beam) i4, best first; -1: fewer
+    labels: Array  # (row, k) i4; -1: fewer
+    scores: Array  # (row, k) f8; -inf: fewer
+    work: Array  # (row, 4) i8, added to
+
+
+class Examples(NamedTuple):
+    """Rows to learn from, each with its labels."""
+
+    batch: Batch
+    pointer: Array  # (row + 1,) i8
+    label: Array  # i4
+    weight: Array  # (row,) f8
+
+
+class Stream(NamedTuple):
+    """What online learning counts over all rows."""
+
+    scale: Scale
+    seen: Seen
+    run: Run
+
+
+class Learning(NamedTuple):
+    """Scratch for learning one row."""
+
+    rows: Rows
+    search: Search
+    nodes: Array  # i8: nodes at which the row learns
+    halves: Halves
+
+
+@kernel
+def make_search(rows, beam, width, most_leaves, n_nodes, work, scratch, opened):
+    """Scratch for searching `rows` rows at a time."""
+    return Search(
+        np.empty((rows, beam), np.int32),
+        np.empty((rows, beam)),
+        np.empty(rows, np.int64),
+        np.empty((rows, most_leaves * width), np.float32),
+        np.empty(rows * beam, np.int64),
+        np.empty(n_nodes + 1, np.int64),
+        np.empty(beam, np.int32),
+        np.empty(beam),
+        work,
+        scratch,
+        opened,
+    )
+
+
+@device
+def longest_row(batch, n_rows):
+    """The largest number of non-zeros of a row. Cost: O(rows)."""
+    longest = np.int64(0)
+    for i in range(n_rows):
+        begin, stop = span(batch, i)
+        longest = max(longest, np.int64(stop - begin))
+    return longest
+
+
+@device
+def row_factor(scale, batch, i, options):
+    """What to multiply row i with: 1 / its length, or 1 / the typical length. Cost: O(non-zeros)."""
+    sq_norm = squared_length(batch, i)
+    if not options.normalize and scale.n_rows[0] > 0.0:
+        # A row far longer than usual must not ruin the model.
+        sq_norm = max(scale.sq_norm[0] / scale.n_rows[0], sq_norm / 16.0)
+    return np.float32(1.0 / math.sqrt(sq_norm)) if sq_norm > 1e-60 else np.float32(0.0)
+
+
+@kernel
+def row_factors(scale, batch, out, options):
+    """The factors of all rows. Mutates: out."""
+    for i in range(len(out)):
+        out[i] = row_factor(scale, batch, i, options)
+
+
+@device
+def start_of(options, leaf):
+    """Weight of the cosine to the running sums, at a leaf or at a router."""
+    return options.start if leaf else 0.5 * options.start
+
+
+@device
+def first_bias(options, leaf):
+    """Bias of an output that has learned nothing: with logistic loss, a cosine of one third is undecided."""
+    return np.float32(0.0) if options.loss == SOFTMAX else np.float32(-start_of(options, leaf) / 3.0)
+
+
+# -- beam search ---------------------------------------------------------------------------------------------------
+
+
+@device
+def follow_paths(tree, blocks, rows, first, n_rows, beam, options, search):
+    """The best `beam` paths of rows first.. from the root to leaves, best first. Mutates: search.
+
+    Cost: O(beam x depth) nodes of `arity` outputs per row.
+    """
+    for r in range(n_rows):
+        search.node[r, 0], search.log_prob[r, 0], search.size[r] = 0, 0.0, 1
+    while score_nodes(tree, blocks, rows, first, n_rows, False, options, search) > 0:
+        for r in range(n_rows):
+            keep_best(tree, blocks.bias.shape[1], first, r, beam, search)
+
+
+@inlined
+def keep_best(tree, width, first, r, beam, search):
+    """Replace the paths of a row that end at inner nodes by their children; keep the best `beam`. Mutates: search."""
+    size = np.int64(0)
+    moved = False
+    for b in range(search.size[r]):
+        node, log_prob = search.node[r, b], search.log_prob[r, b]
+        if tree.is_leaf[node] != 0:
+            size = offer(search.next_node[:beam], search.next_log_prob[:beam], size, node, log_prob)
+        else:
+            moved = True
+            for c in range(tree.size[node]):
+                child, below = tree.outputs[node, c], log_prob + search.output[r, b * width + c]
+                size = offer(search.next_node[:beam], search.next_log_prob[:beam], size, child, below)
+    for b in range(size):
+        search.node[r, b], search.log_prob[r, b] = search.next_node[b], search.next_log_prob[b]
+    search.size[r] = size
+    if moved:
+        search.work[first + r, 0] += 1
+
+
+@device
+def score_nodes(tree, blocks, rows, first, n_rows, leaves, options, search):
+    """Score the outputs of the leaves, or of the inner nodes, at which paths end; return the number of such paths.
+
+    `search.output` gets the scores of labels, or the log-probabilities of children. Mutates: search.
+    """
+    n = group_by_node(tree, n_rows, leaves, search)
+    beam, width, scratch, opened = search.node.shape[1], blocks.bias.shape[1], search.scratch, search.opened
+    start = start_of(options, leaves)
+    q = np.int64(0)
+    while q < n:
+        node = np.int64(search.node[search.order[q] // beam, search.order[q] % beam])
+        last, n_open = meet_node(blocks, rows.batch, first, q, n, start, search)
+        while q < last:
+            r, b = search.order[q] // beam, search.order[q] % beam
+            i = first + r
+            if n_open >= 0:
+                score_row(
+                    rows.batch, i, rows.factor[i], opened.local, opened.weight, blocks.bias[node], scratch.score
+                )
+            else:
+                score_outputs(blocks, node, rows.batch, i, rows.factor[i], start, scratch, scratch.score)
+            size = tree.size[node]
+            if leaves:
+                for c in range(size):
+                    search.output[r, b * width + c] = scratch.score[c]
+                search.work[i, 3] += size
+            else:
+                log_probabilities(scratch.score, size, options.loss, search.output[r], b * width)
+                search.work[i, 2] += size
+            search.work[i, 1] += 1
+            q += 1
+        close_node(opened, n_open)
+    return n
+
+
+@device
+def group_by_node(tree, n_rows, leaves, search):
+    """List the paths that end at a leaf (or at an inner node), grouped by node; return their number.
+
+    One row needs no sorting; for many, the weights of a node are then read once. Mutates: search.
+    """
+    beam = search.node.shape[1]
+    n = np.int64(0)
+    if n_rows == 1:
+        for b in range(search.size[0]):
+            if (tree.is_leaf[search.node[0, b]] != 0) == leaves:
+                search.order[n] = b
+                n += 1
+        return n
+    n_nodes = tree.n_nodes[0]
+    for node in range(n_nodes + 1):
+        search.n_at[node] = 0
+    for r in range(n_rows):
+        for b in range(search.size[r]):
+            node = search.node[r, b]
+            if (tree.is_leaf[node] != 0) == leaves:
+                search.n_at[node + 1] += 1
+                n += 1
+    for node in range(n_nodes):
+        search.n_at[node + 1] += search.n_at[node]
+    for r in range(n_rows):
+        for b in range(search.size[r]):
+            node = search.node[r, b]
+            if (tree.is_leaf[node] != 0) == leaves:
+                search.order[search.n_at[node]] = r * beam + b
+                search.n_at[node] += 1
+    return n
+
+
+@device
+def meet_node(blocks, batch, first, q, n, start, search):
+    """End of the group of paths that begins at search.order[q], and the number of features if the node was opened.
+
+    A node is opened (-1: it is not) if enough rows share the cost. Mutates: search.
+    """
+    beam = search.node.shape[1]
+    node = np.int64(search.node[search.order[q] // beam, search.order[q] % beam])
+    last, n_values = q, 0
+    while last < n and search.node[search.order[last] // beam, search.order[last] % beam] == node:
+        begin, stop = span(batch, first + search.order[last] // beam)
+        n_values += stop - begin
+        last += 1
+    n_features = n_known(blocks, node)
+    if n_values > 3 * n_features and len(search.opened.feature) > n_features > 0:
+        return last, np.int64(open_outputs(blocks, node, start, search.opened))
+    return last, np.int64(-1)
+
+
+@device
+def log_probabilities(scores, n, loss, out, first):
+    """Log-probabilities of n outputs. Mutates: out. Cost: O(n)."""
+    if loss == SOFTMAX:
+        norm = log_sum(scores, n)
+        for c in range(n):
+            out[first + c] = scores[c] - norm
+    else:
+        for c in range(n):
+            out[first + c] = log_sigmoid(np.float64(scores[c]))
+
+
+# -- prediction ----------------------------------------------------------------------------------------------------
+
+
+@inlined
+def final_score(score, log_prob, options):
+    """What labels are ranked by: their own score and, with weight `prior`, the log-probability of the path."""
+    if options.loss == SOFTMAX:
+        return score + options.prior * log_prob
+    return log_sigmoid(np.float64(score)) + options.prior * log_prob
+
+
+@kernel
+def predict_batch(tree, blocks, scale, batch, options, found, ranked):
+    """Search all rows. Labels are the k best ones, best first, or with ranked=False all that were reached, unsorted.
+
+    Mutates: found. Cost: O(beam x depth) nodes per row.
+    """
+    width, n_rows = blocks.bias.shape[1], np.int64(len(found.work))
+    block = min(np.int64(BLOCK_ROWS), n_rows, max(np.int64(1), MOST_SCORES // (options.beam * width)))
+    most = np.int64(0)  # features of the largest node
+    if block >= FEW_ROWS:
+        for node in range(len(blocks.bias)):
+            most = max(most, np.int64(n_known(blocks, node)))
+    opened = make_open_node(np.int64(len(scale.inverse)) if most > 0 else np.int64(0), most, width)
+    scratch = make_scratch(longest_row(batch, n_rows), width)
+    n_nodes = tree.n_nodes[0] if block > 1 else np.int64(0)
+    search = make_search(block, options.beam, width, options.beam, n_nodes, found.work, scratch, opened)
+    rows = Rows(batch, np.empty(n_rows, np.float32))
+    _predict_rows(tree, blocks, scale, rows, options, search, found, ranked)
+
+
+@device
+def _predict_rows(tree, blocks, scale, rows, options, search, found, ranked):
+    width, n_rows, most = blocks.bias.shape[1], len(found.work), search.node.shape[0]
+    k = found.labels.shape[1]
+    for i in range(n_rows):
+        rows.factor[i] = row_factor(scale, rows.batch, i, options)
+    for first in range(0, n_rows, most):
+        n = min(most, n_rows - first)
+        follow_paths(tree, blocks, rows, first, n, options.beam, options, search)
+        for r in range(n):
+            for b in range(found.leaves.shape[1]):
+                found.leaves[first + r, b] = search.node[r, b] if b < search.size[r] else -1
+        if k == 0:
+            continue
+        score_nodes(tree, blocks, rows, first, n, True, options, search)
+        for r in range(n):
+            labels, scores = found.labels[first + r], found.scores[first + r]
+            size = np.int64(0)
+            for b in range(search.size[r]):
+                node = search.node[r, b]
+                for c in range(tree.size[node]):
+                    label = tree.outputs[node, c]
+                    score = final_score(search.output[r, b * width + c], search.log_prob[r, b], options)
+                    if ranked:
+                        size = offer(labels, scores, size, label, score)
+                    elif size < k:
+                        labels[size], scores[size] = label, score
+                        size += 1
+            for rank in range(size, k):
+                labels[rank], scores[rank] = -1, -math.inf
+
+
+@kernel
+def merge_batch(labels, scores, joint, best, best_scores):
+    """Join all labels (tree, row, label) that several trees reached; scores become logarithms of mean probabilities.
+
+    A probability is exp(score), with `joint` divided by the sum over the labels of the tree. A label that a tree did
+    not reach has probability 0 there. Mutates: best, best_scores. Cost: O(trees x labels) per row.
+    """
+    size = np.int64(16)
+    while size < 2 * labels.shape[0] * labels.shape[2]:
+        size *= 2
+    table, total = np.full(size, -1, np.int32), np.empty(size)
+    for r in range(len(best)):
+        _merge_row(labels, scores, r, joint, best[r], best_scores[r], table, total)
+
+
+@device
+def _merge_row(labels, scores, r, joint, best, best_scores, table, total):
+    n_trees, _, most = labels.shape
+    mask = len(table) - 1
+    for t in range(n_trees):
+        norm = log_sum(scores[t, r], most) if joint and labels[t, r, 0] >= 0 else 0.0
+        for c in range(most):
+            label = labels[t, r, c]
+            if label < 0:
+                break
+            at = (label * 40503) & mask
+            while table[at] >= 0 and table[at] != label:
+                at = (at + 1) & mask
+            if table[at] < 0:
+                table[at], total[at] = label, 0.0
+            total[at] += math.exp(scores[t, r, c] - norm) / n_trees
+    size = np.int64(0)
+    for at in range(len(table)):
+        if table[at] >= 0:
+            size = offer(best, best_scores, size, table[at], total[at])
+            table[at] = -1
+    for rank in range(len(best)):
+        if rank < size:
+            best_scores[rank] = math.log(max(best_scores[rank], 1e-300))
+        else:
+            best[rank], best_scores[rank] = -1, -math.inf
+
+
+# -- online learning -----------------------------------------------------------------------------------------------
+
+
+@kernel
+def learn_batch(tree, blocks, stream, examples, begin, options):
+    """Learn rows begin.. in order; return the first row for which an array is too short, or the number of rows.
+
+    Mutates: tree, blocks, stream.
+    """
+    n_rows, width, outputs = np.int64(len(examples.weight)), blocks.bias.shape[1], tree.outputs.shape[1]
+    most_labels = np.int64(0)
+    for i in range(n_rows):
+        most_labels = max(most_labels, examples.pointer[i + 1] - examples.pointer[i])
+    opened = make_open_node(np.int64(0), np.int64(0), width)  # single rows open no node
+    scratch = make_scratch(longest_row(examples.batch, n_rows), width)
+    most_leaves, work = options.beam + most_labels, np.zeros((n_rows, 4), np.int64)
+    search = make_search(np.int64(1), options.beam, width, most_leaves, np.int64(0), work, scratch, opened)
+    learning = Learning(
+        Rows(examples.batch, np.empty(n_rows, np.float32)),
+        search,
+        np.empty(options.beam + most_labels * (DEEPEST + 1) + 1, np.int64),
+        Halves(
+            np.empty((outputs, outputs)), np.empty(outputs, np.int64), np.empty(outputs), np.empty(outputs, np.int64)
+        ),
+    )
+    return _learn_rows(tree, blocks, stream, examples, begin, options, learning)
+
+
+@device
+def _learn_rows(tree, blocks, stream, examples, begin, options, learning):
+    rows, search, nodes = learning.rows, learning.search, learning.nodes
+    scale, seen = stream.scale, stream.seen
+    for i in range(begin, len(examples.weight)):
+        weight, labels = examples.weight[i], examples.label[examples.pointer[i] : examples.pointer[i + 1]]
+        if weight == 0.0:
+            continue
+        for label in labels:
+            if label >= len(tree.leaf_of):
+                return i
+        rows.factor[i] = row_factor(scale, examples.batch, i, options)
+        if not enter_labels(tree, blocks, rows, i, labels, options, search, learning.halves):
+            return i
+        follow_paths(tree, blocks, rows, i, 1, options.beam, options, search)
+        n_leaves, n = touched_nodes(tree, labels, search, nodes)
+        row_begin, row_end = span(examples.batch, i)
+        if not reserve_all(blocks, nodes, n, np.int64(row_end - row_begin)):
+            return i
+        score_nodes(tree, blocks, rows, i, 1, True, options, search)
+        predicted, right = best_label(tree, blocks.bias.shape[1], options, search), False
+        for label in labels:
+            right = right or (label == predicted and tree.mass[label] > 0.0)
+            seen.n_labels[0] = max(seen.n_labels[0], label + 1)
+        seen.n_rows[0] += 1
+        seen.mass[0] += weight
+        if not right:
+            seen.wrong_mass[0] += weight
+        step = min(weight, HEAVIEST_STEP) if takes_step(tree, stream.run, labels) else 0.0
+        for label in labels:
+            tree.mass[label] += weight
+            stream.run.mass[0] += weight
+        if step > 0.0:
+            learn_row(tree, blocks, rows, i, labels, options.rate * step, (nodes, n_leaves, n), options, search)
+        for label in labels:
+            node, place = np.int64(tree.leaf_of[label]), tree.place_of[label]
+            while node >= 0:
+                add_to_total(blocks, node, place, examples.batch, i, rows.factor[i] * np.float32(weight))
+                node, place = np.int64(tree.parent[node]), tree.place[node]
+        scale.n_rows[0] += 1.0
+        scale.sq_norm[0] += squared_length(examples.batch, i)
+    return len(examples.weight)
+
+
+@device
+def touched_nodes(tree, labels, search, nodes):
+    """Where a row learns: the leaves reached and the leaves of its labels, then the routers above its labels.
+
+    Returns (number of leaves, number of all nodes). Mutates: nodes.
+    """
+    n = np.int64(0)
+    for b in range(search.size[0]):
+        nodes[n] = search.node[0, b]
+        n += 1
+    for label in labels:
+        n = add_missing(nodes, n, tree.leaf_of[label])
+    n_leaves = n
+    if tree.is_leaf[0] == 0:
+        nodes[n] = 0  # the root also learns from a row without labels
+        n += 1
+    for label in labels:
+        node = tree.parent[tree.leaf_of[label]]
+        while node > 0:
+            n = add_missing(nodes, n, node)
+            node = tree.parent[node]
+    return n_leaves, n
 
 
 @device
 def add_missing(nodes, n, node):
-    """Append a node to a list unless it is there; return the new length. Mutates: nodes. Cost: O(n)."""
+    """Append a node to a list unless it contains it; return the new length. Mutates: nodes. Cost: O(n)."""
     for q in range(n):
         if nodes[q] == node:
             return n
@@ -34,153 +553,37 @@ def add_missing(nodes, n, node):
 
 
 @device
-def touched_nodes(tree, paths, labels, begin, end, scratch):
-    """Where a row learns: first the leaves reached and its labels' leaves, then the routers above its labels.
-
-    Returns (number of leaves, number of all). Mutates: scratch.
-    """
-    nodes = scratch.node
-    n = 0
-    for b in range(paths.size[0]):
-        nodes[n] = paths.node[0, b]
-        n += 1
-    for q in range(begin, end):
-        n = add_missing(nodes, n, tree.leaf_of[labels[q]])
-    n_leaves = n
-    if tree.is_leaf[0] == 0:
-        nodes[n] = 0  # the root also learns from a row without labels
-        n += 1
-    for q in range(begin, end):
-        node = tree.parent[tree.leaf_of[labels[q]]]
-        while node > 0:
-            n = add_missing(nodes, n, node)
-            node = tree.parent[node]
-    return n_leaves, n
-
-
-@device
-def node_gradient(tree, node, labels, begin, end, scores, loss, top, total, gradient):
-    """Gradients of a node's outputs, and their largest size. Mutates: gradient.
-
-    softmax: exp(score - top) / total less 1 for the true output; logistic: the same of each output alone.
-    """
-    width = len(gradient)
-    for c in range(width):
-        gradient[c] = np.float32(0.0)
-    for c in range(tree.size[node]):
-        if loss == SOFTMAX:
-            gradient[c] = np.float32(math.exp(scores[c] - top) / total)
-        else:
-            gradient[c] = np.float32(sigmoid(np.float64(scores[c])))
-    true = np.uint64(0)  # bits: a child above several of the row's labels is true once
-    for q in range(begin, end):
-        place = place_below(tree, node, labels[q])
-        if place >= 0:
-            true |= np.uint64(1) << np.uint64(place)
-    for c in range(tree.size[node]):
-        if (true >> np.uint64(c)) & np.uint64(1):
-            gradient[c] -= np.float32(1.0)
-    largest = np.float32(0.0)
-    for c in range(width):
-        largest = max(largest, abs(gradient[c]))
-    return largest
-
-
-@device
-def place_below(tree, node, label):
-    """Which output of `node` leads to the label, or -1. Cost: O(depth)."""
-    below = tree.leaf_of[label]
-    if below == node:
-        return np.int64(tree.place_of[label])
-    while below >= 0:
-        if tree.parent[below] == node:
-            return np.int64(tree.place[below])
-        below = tree.parent[below]
-    return np.int64(-1)
-
-
-# Below this a gradient is not worth a step: it would fill memory with blocks that hold nearly nothing.
-SMALLEST_GRADIENT = 0.01
-
-
-@device
-def learn_row(tree, blocks, batch, i, scale, labels, begin, end, weight, step, n_leaves, n, options, paths, scratch):
-    """One online step at the nodes listed in scratch.node, then the running sums. Mutates: blocks, scratch.
-
-    `step` is the weight of the row in the step, `weight` that in the sums. Cost: O(beam + labels x depth) nodes.
-    """
-    if step > 0.0:
-        correct_row(tree, blocks, batch, i, scale, labels, begin, end, step, n_leaves, n, options, paths, scratch)
-    for q in range(begin, end):
-        node, place = tree.leaf_of[labels[q]], tree.place_of[labels[q]]
-        while node >= 0:
-            add_to_total(blocks, node, place, batch, i, scale * np.float32(weight))
-            place = tree.place[node]
-            node = tree.parent[node]
-
-
-@device
-def correct_row(tree, blocks, batch, i, scale, labels, begin, end, step, n_leaves, n, options, paths, scratch):
-    """One step of the weights at the nodes listed in scratch.node. Mutates: blocks, scratch, paths."""
-    rate = options.rate * step
-    softmax = options.loss == SOFTMAX
-    width = blocks.weight.shape[1]
-    reached = paths.size[0]
-    # Leaves: softmax runs over the labels of all of them.
-    top, total = -math.inf, 0.0
-    for q in range(reached, n_leaves):
-        node = scratch.node[q]
-        score_node(blocks, node, batch, i, scale, options.start, scratch, scratch.score)
-        for c in range(tree.size[node]):
-            paths.child[0, q * width + c] = scratch.score[c]
-    if softmax:
-        for q in range(n_leaves):
-            for c in range(tree.size[scratch.node[q]]):
-                top = max(top, paths.child[0, q * width + c])
-        for q in range(n_leaves):
-            for c in range(tree.size[scratch.node[q]]):
-                total += math.exp(paths.child[0, q * width + c] - top)
-    for q in range(n_leaves):
-        node = scratch.node[q]
-        scores = paths.child[0, q * width : (q + 1) * width]
-        largest = node_gradient(tree, node, labels, begin, end, scores, options.loss, top, total, scratch.gradient)
-        if largest > SMALLEST_GRADIENT:
-            learn_node(blocks, node, batch, i, scale, scratch.gradient, rate, rate * options.bias_rate, scratch)
-    # Routers, on the true paths.
-    for q in range(n_leaves, n):
-        node = scratch.node[q]
-        score_node(blocks, node, batch, i, scale, options.router_start, scratch, scratch.score)
-        top, total = -math.inf, 0.0
-        if softmax:
-            for c in range(tree.size[node]):
-                top = max(top, scratch.score[c])
-            for c in range(tree.size[node]):
-                total += math.exp(scratch.score[c] - top)
-        gradient = scratch.gradient
-        largest = node_gradient(tree, node, labels, begin, end, scratch.score, options.loss, top, total, gradient)
-        if largest > SMALLEST_GRADIENT:
-            learn_node(blocks, node, batch, i, scale, gradient, rate, rate * options.bias_rate, scratch)
-
-
-@device
-def reserve_all(blocks, n, length, scratch):
-    """Make room for what a row may add at the nodes listed in scratch.node; False if there is none. Mutates: blocks."""
+def reserve_all(blocks, nodes, n, length):
+    """Make space for what a row may add at its nodes; False if the arrays are too short. Mutates: blocks."""
     if blocks.n_records[0] + n * length > len(blocks.weight):
         return False
     for q in range(n):
-        if not reserve(blocks, np.int64(scratch.node[q]), length):
+        if not reserve(blocks, nodes[q], length):
             return False
     return True
 
 
 @device
-def mixed(tree, run, labels, begin, end):
-    """Whether to take a step: not on a label's first row, nor in a run of one label too long for shuffled rows.
+def best_label(tree, width, options, search):
+    """The prediction for the row of a search, or -1."""
+    best, label = -math.inf, np.int32(-1)
+    for b in range(search.size[0]):
+        node = search.node[0, b]
+        for c in range(tree.size[node]):
+            score = final_score(search.output[0, b * width + c], search.log_prob[0, b], options)
+            if score > best:
+                best, label = score, tree.outputs[node, c]
+    return label
 
-    In rows sorted by label every step would undo what earlier labels have learned: there only the running sums learn.
+
+@device
+def takes_step(tree, run, labels):
+    """Whether a row corrects weights: not the first row of a label, nor in a run of one label too long for chance.
+
+    If rows are sorted by label, each step would undo what earlier labels have learned: only the running sums learn.
     Mutates: run. Cost: O(1).
     """
-    label = np.int64(labels[begin]) if end - begin == 1 else np.int64(-1)
+    label = np.int64(labels[0]) if len(labels) == 1 else np.int64(-1)
     run.length[0] = run.length[0] + 1 if label >= 0 and label == run.label[0] else np.int64(1)
     run.label[0] = label
     if label >= 0 and tree.mass[label] == 0.0:
@@ -192,74 +595,88 @@ def mixed(tree, run, labels, begin, end):
 
 
 @device
-def learn_rows(
-    tree, blocks, scale, seen, run, batch, pointer, labels, weights, begin, options, paths, scratch, halves, room
-):
-    """Answer and then learn rows begin.. in turn; return the row for which there is no room, or their number.
+def learn_row(tree, blocks, rows, i, labels, rate, touched, options, search):
+    """One step at the nodes that a row touches: (nodes, number of leaves, number of all). Mutates: blocks, search.
 
-    Mutates: tree, blocks, scale, seen, run and all that is scratch.
+    Cost: O(beam + labels x depth) nodes.
     """
-    scales, work = paths.scale, paths.work
-    width = blocks.weight.shape[1]
-    for i in range(begin, len(weights)):
-        weight = weights[i]
-        if weight == 0.0:
-            continue
-        first, last = pointer[i], pointer[i + 1]
-        for q in range(first, last):
-            if labels[q] >= len(tree.leaf_of):
-                return i
-        factor = row_scale(scale, batch, i, options)
-        if not enter_labels(tree, blocks, batch, i, factor, labels, first, last, options, scratch, halves):
-            return i
-        scales[i] = factor
-        follow_paths(tree, blocks, batch, i, 1, scales, options, scratch, paths, work, room)
-        n_leaves, n = touched_nodes(tree, paths, labels, first, last, scratch)
-        row_begin, row_end = span(batch, i)
-        if not reserve_all(blocks, n, np.int64(row_end - row_begin), scratch):
-            return i
-        score_leaves(tree, blocks, batch, i, 1, scales, options, scratch, paths, work, room)
-        # How would it have been answered?
-        best, answer = -math.inf, -1
-        for b in range(paths.size[0]):
-            node = paths.node[0, b]
-            for c in range(tree.size[node]):
-                score = final_score(paths.child[0, b * width + c], paths.chance[0, b], options)
-                if score > best:
-                    best, answer = score, tree.outputs[node, c]
-        right = False
-        for q in range(first, last):
-            right = right or (labels[q] == answer and tree.mass[labels[q]] > 0.0)
-            seen.n_labels[0] = max(seen.n_labels[0], labels[q] + 1)
-        seen.n_rows[0] += 1
-        seen.mass[0] += weight
-        if not right:
-            seen.wrong_mass[0] += weight
-        step = min(weight, HEAVIEST_STEP) if mixed(tree, run, labels, first, last) else 0.0
-        for q in range(first, last):
-            tree.mass[labels[q]] += weight
-            run.mass[0] += weight
-        learn_row(
-            tree, blocks, batch, i, factor, labels, first, last, weight, step, n_leaves, n, options, paths, scratch
-        )
-        scale.n_rows[0] += 1.0
-        scale.sq_norm[0] += squared_length(batch, i)
-    return len(weights)
+    nodes, n_leaves, n = touched
+    width, scratch, batch, factor = blocks.bias.shape[1], search.scratch, rows.batch, rows.factor[i]
+    # Softmax runs over the labels of all leaves together. The scores of the leaves reached are known already.
+    norm = NOBODY
+    for q in range(n_leaves):
+        scores = search.output[0, q * width : (q + 1) * width]
+        if q >= search.size[0]:
+            score_node(blocks, nodes[q], batch, i, factor, start_of(options, True), scratch, scores)
+        if options.loss == SOFTMAX:
+            norm = log_add(norm, log_sum(scores, tree.size[nodes[q]]))
+    for q in range(n):
+        node = nodes[q]
+        scores = search.output[0, q * width : (q + 1) * width] if q < n_leaves else scratch.score
+        if q >= n_leaves:
+            score_node(blocks, node, batch, i, factor, start_of(options, False), scratch, scores)
+            norm = log_sum(scores, tree.size[node]) if options.loss == SOFTMAX else 0.0
+        for c in range(tree.size[node], width):
+            scratch.gradient[c] = np.float32(0.0)
+        true = true_outputs(tree, node, labels)
+        if gradient_of(scores, tree.size[node], true, norm, options.loss, scratch.gradient) > SMALLEST_GRADIENT:
+            learn_node(blocks, node, batch, i, factor, scratch.gradient, rate, rate * options.bias_rate, scratch)
 
 
-@kernel
-def learn_batch(tree, blocks, scale, seen, run, batch, pointer, labels, weights, begin, options, longest, most_labels):
-    """Learn rows begin.. of the batch; return the row for which there is no room, or their number.
+@device
+def log_add(a, b):
+    """log(exp(a) + exp(b))."""
+    top = max(a, b)
+    return top + math.log(math.exp(a - top) + math.exp(b - top))
 
-    Mutates: tree, blocks, scale, seen, run.
+
+@device
+def true_outputs(tree, node, labels):
+    """The outputs of a node that lead to labels of a row, as bits. Cost: O(labels x depth)."""
+    true = np.uint64(0)
+    for label in labels:
+        below, place = tree.leaf_of[label], tree.place_of[label]
+        while below >= 0 and below != node:
+            below, place = tree.parent[below], tree.place[below]
+        if below == node:
+            true |= np.uint64(1) << np.uint64(place)
+    return true
+
+
+@device
+def gradient_of(scores, n, true, norm, loss, out):
+    """Gradients of n outputs, and the largest absolute value. Mutates: out. Cost: O(n).
+
+    softmax: exp(score - norm), less 1 for the true output; logistic: sigmoid(score), less 1 for true outputs.
     """
-    width = blocks.weight.shape[1]
-    most_nodes = options.beam + most_labels * (DEEPEST + 1) + 1
-    scratch = make_scratch(longest, width, most_nodes)
-    paths = make_paths(np.int64(1), options.beam, width, options.beam + most_labels, np.int64(0), len(weights))
-    room = make_room(np.int64(0), np.int64(0), width, np.int64(0))  # one row at a time opens no node
-    outputs = tree.outputs.shape[1]
-    halves = np.empty((outputs, outputs)), np.empty(outputs, np.int64), np.empty(outputs)
-    return learn_rows(
-        tree, blocks, scale, seen, run, batch, pointer, labels, weights, begin, options, paths, scratch, halves, room
-    )
+    largest = np.float32(0.0)
+    for c in range(n):
+        if loss == SOFTMAX:
+            out[c] = np.float32(math.exp(scores[c] - norm))
+        else:
+            out[c] = np.float32(sigmoid(np.float64(scores[c])))
+        if (true >> np.uint64(c)) & np.uint64(1):
+            out[c] -= np.float32(1.0)
+        largest = max(largest, abs(out[c]))
+    return largest
+
+
+@device
+def enter_labels(tree, blocks, rows, i, labels, options, search, halves):
+    """Place the labels of a row that are new; False if the arrays are too short. Mutates: tree, blocks, search.
+
+    A new label enters the leaf of the best single path of its first row; a full leaf is split before.
+    """
+    for label in labels:
+        while tree.leaf_of[label] < 0:
+            follow_paths(tree, blocks, rows, i, 1, np.int64(1), options, search)
+            node = np.int64(search.node[0, 0])
+            place = tree.size[node]
+            if place < tree.outputs.shape[1]:
+                tree.size[node] += np.int32(1)
+                adopt(tree, node, place, np.int32(label))
+            elif can_split(tree, blocks, node):
+                split(tree, blocks, node, (first_bias(options, False), first_bias(options, True)), halves)
+            else:
+                return False
+    return True

@@ -1,155 +1,154 @@
-"""Label tree: online learning and answers. The rules are in `kernels/label_tree.py`."""
+"""Label tree: online learning, prediction, memory and model files. The rules are in `kernels.py`."""
 
 from typing import Any
 
 import numpy as np
 
 from ..core.inputs import Batch
-from ..core.losses import SOFTMAX, probabilities_batch
+from ..core.invariants import check_scale, check_seen, need, need_range
+from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
 from ..core.protocol import Predictions, Scored, as_labels, rows_of
-from ..core.state import LabelTree, Run, Scale, Seen, State, copy, make, resize
-from . import answers as answer_kernels
-from . import kernels as kernel
-from .growth import first_bias
-from .state import Config, block_width, empty_blocks, longest_row, options_of, suffix_of, trees_of
-from .weights import table_size, unfold
-
-_FIRST_NODES, _FIRST_CLASSES, _FIRST_ENTRIES, _FIRST_RECORDS = 16, 16, 1 << 12, 1 << 11
-
-from .file import GROUPS, check, slim, trim  # noqa: F401  (part of the model's functions)
-from .fit import fit  # noqa: F401  (part of the model's functions)
+from ..core.state import Scale, Seen, State, copy, cut, make, resize
+from .fit import empty_blocks, fit, suffix_of  # noqa: F401  (fit is one of the model's functions)
+from .kernels import (
+    DEEPEST,
+    Examples,
+    Found,
+    LabelTree,
+    Options,
+    Run,
+    Stream,
+    first_bias,
+    learn_batch,
+    merge_batch,
+    predict_batch,
+)
+from .weights import LANES, SIZES, Blocks, SlimBlocks, table_size, unfold
 
 NAME = "label-tree"
+GROUPS = {"tree": LabelTree, "blocks": (Blocks, SlimBlocks), "scale": Scale, "seen": Seen, "run": Run}
+MOST_PATHS = 256
+_FIRST = {"node": 16, "entry": 1 << 12, "record": 1 << 11}  # capacities
+_FIRST_CLASSES = 16
 
 
-def init(config: Config, n_features: int, n_classes: int = 0) -> State:
-    """A tree that is only a root without labels."""
-    n_classes = max(_FIRST_CLASSES, n_classes)
+def init(options: Options, n_features: int, n_classes: int = 0) -> State:
+    """A tree that is a root without labels."""
     state = {
-        "tree": make(LabelTree, node=_FIRST_NODES, output=config.arity, **{"class": n_classes}),
-        "blocks": empty_blocks(config, _FIRST_NODES, _FIRST_ENTRIES, _FIRST_RECORDS),
+        "tree": make(
+            LabelTree, node=_FIRST["node"], output=options.arity, **{"class": max(_FIRST_CLASSES, n_classes)}
+        ),
+        "blocks": empty_blocks(options, _FIRST["node"], _FIRST["entry"], _FIRST["record"]),
         "scale": make(Scale, feature=n_features),
         "seen": make(Seen),
         "run": make(Run),
     }
-    state["blocks"].bias[0] = first_bias(state["tree"], 0, options_of(config))
+    state["blocks"].bias[0] = first_bias(options, True)
     return state
 
 
-# -- online ----------------------------------------------------------------------------------------------------
+def trees_of(state: State) -> list[tuple[LabelTree, Any]]:
+    """All trees with their blocks; most models have one."""
+    n = sum(name.startswith("tree") for name in state)
+    return [(state[f"tree{suffix_of(number)}"], state[f"blocks{suffix_of(number)}"]) for number in range(n)]
 
 
-def learn(config: Config, state: State, batch: Batch, labels: Any, weights: np.ndarray, epoch: int = 0, n_jobs: int = 1) -> None:
-    """Learn all rows in turn, making room whenever the kernel asks for it. Mutates: state."""
-    options = options_of(config)
-    given = as_labels(labels)
-    longest = longest_row(batch)
-    most_labels = int(np.diff(given.pointer).max(initial=0))
-    names = ("scale", "seen", "run")
-    before = [copy(state[name]) for name in names]
+def starts_of(options: Options, tree: LabelTree) -> np.ndarray:
+    """Weight of the running sums at each node."""
+    return np.where(tree.is_leaf != 0, options.start, 0.5 * options.start)
+
+
+# -- online learning -----------------------------------------------------------------------------------------------
+
+
+def learn(
+    options: Options, state: State, batch: Batch, labels: Any, weights: np.ndarray, epoch: int = 0, n_jobs: int = 1
+) -> None:
+    """Learn all rows in order, with longer arrays whenever the kernel requires them. Mutates: state."""
+    examples = Examples(batch, *as_labels(labels), weights)
+    before = Stream(*(copy(state[name]) for name in Stream._fields))
     for number, (tree, blocks) in enumerate(trees_of(state)):
         # What is counted over rows is counted once: further trees count in copies.
-        counted = [state[name] if number == 0 else copy(group) for name, group in zip(names, before, strict=True)]
-        if (blocks.sq_norm < 0.0).any():  # the running sums move from now on
-            unfold(blocks, np.where(tree.is_leaf != 0, config.start, config.router_start))
+        stream = Stream(*(copy(group) if number else state[name] for name, group in before._asdict().items()))
+        if (blocks.sq_norm < 0.0).any():  # the running sums change from now on
+            unfold(blocks, starts_of(options, tree))
         begin = 0
         while begin < len(weights):
-            begin = kernel.learn_batch(
-                tree, blocks, *counted, batch, *given, weights, begin, options, longest, most_labels
-            )
+            begin = learn_batch(tree, blocks, stream, examples, begin, options)
             if begin < len(weights):
-                own = given.label[given.pointer[begin] : given.pointer[begin + 1]]
-                _make_room(state, suffix_of(number), int(own.max(initial=0)))
+                own = examples.label[examples.pointer[begin] : examples.pointer[begin + 1]]
+                _enlarge(state, suffix_of(number), int(own.max(initial=0)))
                 tree, blocks = trees_of(state)[number]
 
 
-def _make_room(state: State, suffix: str, label: int) -> None:
-    """Enlarge what the next row would not fit into: all that is at least half full is doubled."""
+def _enlarge(state: State, suffix: str, label: int) -> None:
+    """Double the arrays that are at least half full, so that the next row fits."""
     tree, blocks = state[f"tree{suffix}"], state[f"blocks{suffix}"]
-    new = {}
     if label >= len(tree.leaf_of):
-        new[f"tree{suffix}"] = resize(tree, **{"class": 1 << label.bit_length()})
-    else:
-        sizes = {"node": len(tree.parent), "entry": len(blocks.feature), "record": len(blocks.weight)}
-        used = {"node": tree.n_nodes[0], "entry": blocks.n_entries[0], "record": blocks.n_records[0]}
-        fullest = max(sizes, key=lambda name: used[name] / max(sizes[name], 1))
-        least = {"node": _FIRST_NODES, "entry": _FIRST_ENTRIES, "record": _FIRST_RECORDS}
-        wanted = [name for name in sizes if name == fullest or 2 * used[name] >= sizes[name]]
-        grown = {name: max(2 * sizes[name], least[name]) for name in wanted}
-        new[f"blocks{suffix}"] = resize(blocks, **grown)
-        if "node" in grown:
-            new[f"tree{suffix}"] = resize(tree, node=grown["node"])
-    state.update(new)  # all at once: arrays that disagree in size would be written past
+        state[f"tree{suffix}"] = resize(tree, **{"class": 1 << label.bit_length()})
+        return
+    sizes = {"node": len(tree.parent), "entry": len(blocks.feature), "record": len(blocks.weight)}
+    used = {"node": tree.n_nodes[0], "entry": blocks.n_entries[0], "record": blocks.n_records[0]}
+    fullest = max(sizes, key=lambda name: used[name] / max(sizes[name], 1))
+    grown = {
+        name: max(2 * size, _FIRST[name]) for name, size in sizes.items() if name == fullest or 2 * used[name] >= size
+    }
+    new = resize(tree, node=grown.get("node", 0)), resize(blocks, **grown)
+    state[f"tree{suffix}"], state[f"blocks{suffix}"] = new  # together: kernels trust that their sizes agree
 
 
-# -- answers ---------------------------------------------------------------------------------------------------
+# -- prediction ----------------------------------------------------------------------------------------------------
 
 
-def _room_for(n: int, k: int) -> Predictions:
-    return Predictions(np.empty((n, k), np.int32), np.empty((n, k)), np.zeros((n, 4), np.int64))
-
-
-def _answer(config: Config, state: State, batch: Batch, k: int) -> Predictions:
-    """The k best labels: with several trees, those whose mean probability is highest. -1 where fewer were reached."""
-    n, trees, options = rows_of(batch), trees_of(state), options_of(config)
-    answers = _room_for(n, k)
+def _search(options: Options, state: State, batch: Batch, k: int) -> Predictions:
+    """The k best labels: with several trees, those of the highest mean probability. -1 if fewer were reached."""
+    n, trees = rows_of(batch), trees_of(state)
+    out = Predictions(np.empty((n, k), np.int32), np.empty((n, k)), np.zeros((n, 4), np.int64))
+    no_leaves = np.empty((n, 0), np.int32)
     if len(trees) == 1:
-        answer_kernels.answer_batch(*trees[0], state["scale"], batch, options, *answers, answer_kernels.BEST)
-        return answers
-    most = _most_labels(config, state)
+        predict_batch(*trees[0], state["scale"], batch, options, Found(no_leaves, *out), True)
+        return out
+    most = _most_labels(options, state)
     labels, scores = np.empty((len(trees), n, most), np.int32), np.empty((len(trees), n, most))
     for number, tree in enumerate(trees):
-        answer_kernels.answer_batch(
-            *tree, state["scale"], batch, options, labels[number], scores[number], answers.work, answer_kernels.ALL
-        )
-    answers.work[:, 0] //= len(trees)  # depth is no sum
-    answer_kernels.merge_batch(labels, scores, not config.multilabel, answers.labels, answers.scores)
-    return answers
+        found = Found(no_leaves, labels[number], scores[number], out.work)
+        predict_batch(*tree, state["scale"], batch, options, found, False)
+    out.work[:, 0] //= len(trees)  # depth is not a sum
+    merge_batch(labels, scores, not options.multilabel, out.labels, out.scores)
+    return out
 
 
-def _to_chances(config: Config, answers: Predictions) -> np.ndarray:
-    """Turn the scores of all labels reached into probabilities, in place; return how many labels a row has."""
-    sizes = (answers.labels >= 0).sum(axis=1)
-    if config.multilabel:
-        np.exp(answers.scores, out=answers.scores)  # logarithms of probabilities
-    else:
-        probabilities_batch(answers.scores, sizes, SOFTMAX)
-    return sizes
-
-
-def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Predictions:
-    """The k best labels of all rows; where fewer were reached, some others with score -inf."""
-    answers = _answer(config, state, batch, k)
-    short = np.flatnonzero(answers.labels[:, -1] < 0)
-    for r in short:
-        known = answers.labels[r][answers.labels[r] >= 0]
+def predict(options: Options, state: State, batch: Batch, k: int, n_classes: int) -> Predictions:
+    """The k best labels of all rows; if fewer were reached, some others with score -inf."""
+    found = _search(options, state, batch, k)
+    for r in np.flatnonzero(found.labels[:, -1] < 0):
+        known = found.labels[r][found.labels[r] >= 0]
         missing = k - len(known)
         fill = np.arange(min(n_classes, k + missing), dtype=np.int32)
-        answers.labels[r, len(known) :] = fill[~np.isin(fill, known)][:missing]
-    return answers
+        found.labels[r, len(known) :] = fill[~np.isin(fill, known)][:missing]
+    return found
 
 
-def score(config: Config, state: State, batch: Batch) -> Scored:
+def score(options: Options, state: State, batch: Batch) -> Scored:
     """All labels reached by all rows with their probabilities."""
-    answers = _answer(config, state, batch, width(config, state))
-    if len(trees_of(state)) > 1:  # logarithms of mean probabilities
-        sizes = (answers.labels >= 0).sum(axis=1)
-        np.exp(answers.scores, out=answers.scores)
+    found = _search(options, state, batch, width(options, state))
+    reached = found.labels >= 0
+    sizes = reached.sum(axis=1)
+    if options.multilabel or len(trees_of(state)) > 1:  # logarithms of probabilities
+        np.exp(found.scores, out=found.scores)
     else:
-        sizes = _to_chances(config, answers)
-    used = answers.labels >= 0
-    return Scored(sizes, answers.labels[used], answers.scores[used])
+        probabilities_batch(found.scores, sizes, SOFTMAX)
+    return Scored(sizes, found.labels[reached], found.scores[reached])
 
 
-def paths(config: Config, state: State, batch: Batch) -> list[np.ndarray]:
+def paths(options: Options, state: State, batch: Batch) -> list[np.ndarray]:
     """The nodes above and at the leaves that each row reaches."""
-    tree = state["tree"]
-    answers = _room_for(rows_of(batch), config.beam)
-    answer_kernels.answer_batch(
-        *trees_of(state)[0], state["scale"], batch, options_of(config), *answers, answer_kernels.LEAVES
-    )
+    tree, n = state["tree"], rows_of(batch)
+    nothing = np.empty((n, 0), np.int32), np.empty((n, 0)), np.zeros((n, 4), np.int64)
+    found = Found(np.empty((n, options.beam), np.int32), *nothing)
+    predict_batch(*trees_of(state)[0], state["scale"], batch, options, found, True)
     out = []
-    for leaves in answers.labels:
+    for leaves in found.leaves:
         nodes, level = [], np.unique(leaves[leaves >= 0])
         while len(level) and level[0] >= 0:
             nodes.append(level)
@@ -159,14 +158,14 @@ def paths(config: Config, state: State, batch: Batch) -> list[np.ndarray]:
 
 
 def n_nodes(state: State) -> int:
-    """Nodes of the tree."""
+    """Number of nodes of the first tree."""
     return int(state["tree"].n_nodes[0])
 
 
 def tree_table(state: State, max_depth: int | None = None) -> list[dict]:
-    """The nodes down to a depth, parents before children, with the labels of leaves."""
+    """The nodes of the first tree down to a depth, parents before children, with the labels of leaves."""
     tree = state["tree"]
-    rows = []
+    table: list[dict] = []
     level, depth = [0], 0
     while level and (max_depth is None or depth <= max_depth):
         below: list[int] = []
@@ -174,35 +173,216 @@ def tree_table(state: State, max_depth: int | None = None) -> list[dict]:
             outputs = tree.outputs[node, : tree.size[node]]
             leaf = bool(tree.is_leaf[node])
             labels = outputs if leaf else outputs[:0]
-            rows.append({"node": node, "parent": int(tree.parent[node]), "depth": depth, "labels": labels})
+            table.append({"node": node, "parent": int(tree.parent[node]), "depth": depth, "labels": labels})
             below += [] if leaf else outputs.tolist()
         level, depth = below, depth + 1
-    return rows
+    return table
 
 
-def _most_labels(config: Config, state: State) -> int:
-    """The most labels that one tree scores for a row."""
-    # A bound from sizes alone: this is asked for every row.
-    return max(1, min(config.beam * config.arity, len(state["tree"].leaf_of)))
+def _most_labels(options: Options, state: State) -> int:
+    """The most labels that one tree scores per row; a bound from sizes alone, as it is computed for every row."""
+    return max(1, min(options.beam * options.arity, len(state["tree"].leaf_of)))
 
 
-def width(config: Config, state: State) -> int:
-    """The most labels scored for a row."""
-    return len(trees_of(state)) * _most_labels(config, state)
+def width(options: Options, state: State) -> int:
+    """The most labels scored per row."""
+    return len(trees_of(state)) * _most_labels(options, state)
 
 
-def memory(config: Config, n_features: int, n_classes: int) -> int:
+def memory(options: Options, n_features: int, n_classes: int) -> int:
     """Bytes of a trained model where every node knows every feature: right for dense rows, far too much for text."""
-    n_leaves = -(-4 * n_classes // (3 * config.arity))  # leaves are three quarters full
-    n_nodes = n_leaves + -(-n_leaves // (config.arity // 2)) + 1
-    width = block_width(config)
-    node = n_features * 8 * width + 8 * int(table_size(n_features)) + 12 * width + 4 * config.arity + 40
-    return config.n_trees * (n_nodes * node + 16 * n_classes) + 4 * n_features
+    n_leaves = -(-4 * n_classes // (3 * options.arity))  # leaves are three quarters full
+    n_nodes = n_leaves + -(-n_leaves // (options.arity // 2)) + 1
+    width = -(-options.arity // LANES) * LANES
+    node = n_features * 8 * width + 8 * int(table_size(n_features)) + 12 * width + 4 * options.arity + 40
+    return options.n_trees * (n_nodes * node + 16 * n_classes) + 4 * n_features
 
 
-Options = Config
+# -- files ---------------------------------------------------------------------------------------------------------
 
 
-def options_from_file(values: dict) -> dict:
-    """The fields of `Options` from the values in a file."""
-    return values
+def options_from_file(values: dict[str, Any]) -> dict[str, Any]:
+    """The fields of `Options` from the values in a file; older files have other names and words."""
+    out = dict(values)
+    if "unit_rows" in out:
+        out["normalize"], out["loss"] = out.pop("unit_rows"), LOSSES[out["loss"]]
+        need(out.pop("router_start") == out["start"] / 2, "the start of the routers is not half that of the leaves.")
+        del out["cluster"]
+    for name in ("prior", "start", "rate", "bias_rate"):
+        out[name] = float(out[name])
+    return out
+
+
+def check(options: Options, state: State, n_features: int, n_classes: int, slim: bool) -> None:
+    """Everything that the kernels trust."""
+    need(options.loss in LOSSES.values(), f"the loss is {options.loss!r}.")
+    need(4 <= options.arity <= 64, f"arity is {options.arity}.")
+    need(1 <= options.beam <= MOST_PATHS, f"beam is {options.beam}.")
+    n_trees = sum(name.startswith("tree") for name in state)
+    expected = {f"{name}{suffix_of(number)}" for name in ("tree", "blocks") for number in range(n_trees)}
+    need(set(state) == expected | {"scale", "seen", "run"}, "the trees are not numbered consecutively.")
+    for number, (tree, blocks) in enumerate(trees_of(state)):
+        check_label_tree(tree, options.arity, n_classes)
+        shape = len(tree.parent), -(-options.arity // LANES) * LANES
+        name = f"blocks{suffix_of(number)}.bias"
+        need(blocks.bias.shape == shape, f"{name} has the shape {blocks.bias.shape}, not {shape}.")
+        need(isinstance(blocks, SlimBlocks) == slim, "the weights do not have the form of a slim or a full model.")
+        if isinstance(blocks, SlimBlocks):
+            check_slim_blocks(blocks, n_features)
+        else:
+            check_blocks(blocks, n_features)
+    check_scale(state["scale"], n_features)
+    check_seen(state["seen"], n_classes)
+    need_range("run.label", state["run"].label, -1, n_classes)
+    need_range("run.length", state["run"].length, 0, 1 << 62)
+
+
+def check_label_tree(tree: LabelTree, arity: int, n_classes: int) -> None:
+    """A tree: one parent per node, no cycle; every label at most once, in the leaf where it is said to be."""
+    n = int(tree.n_nodes[0])
+    need(1 <= n <= len(tree.parent), f"tree.n_nodes is {n}, the capacity is {len(tree.parent)}.")
+    need(tree.outputs.shape[1] == arity, f"tree.outputs has {tree.outputs.shape[1]} places for arity {arity}.")
+    need_range("tree.is_leaf", tree.is_leaf, 0, 2)
+    need_range("tree.size", tree.size, 0, arity + 1)
+    inner = tree.is_leaf[:n] == 0
+    need((tree.size[:n][inner] > 0).all(), "an inner node has no children.")
+    need(not tree.size[n:].any(), "a node that does not exist has outputs.")
+    need(tree.parent[0] == -1 and not (tree.outputs[:n][inner] == 0).any(), "the root has a parent.")
+    owner, place = np.nonzero(np.arange(arity) < tree.size[:n, None])
+    outputs, to_node = tree.outputs[owner, place], inner[owner]
+    children = outputs[to_node]
+    need_range("children in tree.outputs", children, 1, n)
+    need(len(children) == n - 1, f"the tree has {n} nodes and {len(children)} children.")
+    parents = (tree.parent[children] == owner[to_node]) & (tree.place[children] == place[to_node])
+    need(parents.all(), "a node is not where its parent has it.")
+    labels = outputs[~to_node]
+    need_range("labels in tree.outputs", labels, 0, min(n_classes, len(tree.leaf_of)))
+    homes = (tree.leaf_of[labels] == owner[~to_node]) & (tree.place_of[labels] == place[~to_node])
+    need(homes.all(), "a label is not in the leaf where it is said to be.")
+    need((tree.leaf_of >= 0).sum() == len(labels), "a label is said to be in a leaf that does not have it.")
+    level, depth, reached = np.array([0]), 0, 1
+    while len(level):  # every node has one parent: what the root reaches within so many levels has no cycle
+        need(depth <= DEEPEST, f"the tree is deeper than {DEEPEST} levels, or has a cycle.")
+        level = level[inner[level]]
+        level = tree.outputs[level][np.arange(arity) < tree.size[level, None]]
+        reached, depth = reached + len(level), depth + 1
+    need(reached == n, "some nodes cannot be reached from the root.")
+
+
+def check_blocks(blocks: Blocks, n_features: int) -> None:
+    """Tables that do not overlap, each with an empty entry; features and records that exist."""
+    n_entries, n_records = int(blocks.n_entries[0]), int(blocks.n_records[0])
+    need(0 <= n_entries <= len(blocks.feature), f"blocks.n_entries is {n_entries}.")
+    need(0 <= n_records <= len(blocks.weight), f"blocks.n_records is {n_records}.")
+    need(len(blocks.free) == SIZES, f"blocks.free has {len(blocks.free)} sizes.")
+    nodes = np.flatnonzero(blocks.mask >= 0)
+    need((blocks.mask >= -1).all(), "blocks.mask is below -1.")
+    first, size = blocks.first[nodes], blocks.mask[nodes] + 1
+    need(((size & (size - 1)) == 0).all(), "the size of a table is not a power of two.")
+    need(not blocks.n_used[blocks.mask < 0].any(), "a node without a table has features.")
+    spans = [*zip(first.tolist(), size.tolist(), strict=True), *_free_tables(blocks, n_entries)]
+    at = 0
+    for begin, length in sorted(spans):
+        need(begin >= at and begin + length <= n_entries, f"the table at entry {begin} overlaps another, or the end.")
+        at = begin + length
+    full = np.concatenate([[0], np.cumsum(blocks.feature >= 0)])
+    need((full[first + size] - full[first] == blocks.n_used[nodes]).all(), "blocks.n_used is not what the tables hold.")
+    need((blocks.n_used[nodes] < size).all(), "a table has no empty entry.")
+    begins, lengths = np.repeat(first, size), np.repeat(np.cumsum(size) - size, size)
+    entries = begins + np.arange(len(begins)) - lengths
+    entries = entries[blocks.feature[entries] >= 0]
+    need_range("blocks.feature", blocks.feature[entries], 0, n_features)
+    need_range("blocks.record", blocks.record[entries], 0, n_records)
+
+
+def _free_tables(blocks: Blocks, n_entries: int) -> list[tuple[int, int]]:
+    """(first entry, size) of all tables that were given back: a chain for each size."""
+    out = []
+    for log, head in enumerate(blocks.free.tolist()):
+        steps = 0
+        while head >= 0:
+            inside = head + (1 << log) <= n_entries and steps <= n_entries >> log
+            need(inside, f"the chain blocks.free[{log}] leads outside, or has a cycle.")
+            out.append((head, 1 << log))
+            head, steps = int(blocks.record[head]), steps + 1
+    return out
+
+
+def check_slim_blocks(blocks: SlimBlocks, n_features: int) -> None:
+    """Sorted features, and as many weights as the lanes have bits."""
+    n, n_nodes = len(blocks.feature), len(blocks.bias)
+    need(len(blocks.first) == n_nodes + 1, f"blocks.first has {len(blocks.first)} places for {n_nodes} nodes.")
+    need(blocks.first[0] == 0 and blocks.first[-1] == n, "blocks.first does not span the features.")
+    need_range("blocks.first", blocks.first, 0, n + 1)
+    need((np.diff(blocks.first) >= 0).all(), "blocks.first decreases.")
+    need(LANES * blocks.lanes.shape[1] == blocks.bias.shape[1], "blocks.lanes has too many or too few parts.")
+    need_range("blocks.feature", blocks.feature, 0, n_features)
+    ends = blocks.begin.astype(np.int64) + np.bitwise_count(blocks.lanes).sum(axis=1, dtype=np.int64)
+    need(n == 0 or ends.max() <= len(blocks.value), "blocks.begin leads past the weights.")
+
+
+def trim(state: State, n_classes: int) -> State:
+    """The state without spare capacity."""
+    out = dict(state)
+    for number, (tree, blocks) in enumerate(trees_of(state)):
+        n = int(tree.n_nodes[0])
+        out[f"tree{suffix_of(number)}"] = cut(tree, node=n, **{"class": n_classes})
+        if isinstance(blocks, Blocks):
+            blocks = cut(blocks, node=n, entry=int(blocks.n_entries[0]), record=int(blocks.n_records[0]))
+        out[f"blocks{suffix_of(number)}"] = blocks
+    return out
+
+
+def slim(options: Options, state: State, n_classes: int, prune: float = 0.0) -> tuple[Options, State]:
+    """What predictions need: weights with the start in them, without those of absolute value up to `prune`."""
+    out = trim(state, n_classes)
+    for number, (tree, blocks) in enumerate(trees_of(out)):
+        packed = pack(tree, blocks, starts_of(options, tree)) if isinstance(blocks, Blocks) else blocks
+        out[f"blocks{suffix_of(number)}"] = pruned(packed, prune)
+    return options, out
+
+
+def pack(tree: LabelTree, blocks: Blocks, starts: np.ndarray) -> SlimBlocks:
+    """The weights that are not zero, node by node in the order of features."""
+    n, width = int(tree.n_nodes[0]), blocks.bias.shape[1]
+    features, lanes, values, counts = [], [], [], np.zeros(n + 1, np.int64)
+    bit = np.uint16(1) << np.arange(LANES, dtype=np.uint16)
+    for node in range(n):
+        table = slice(int(blocks.first[node]), int(blocks.first[node] + blocks.mask[node] + 1))
+        feature, record = blocks.feature[table], blocks.record[table]
+        order = np.argsort(feature, kind="stable")[np.count_nonzero(feature < 0) :]
+        sq_norm = blocks.sq_norm[node]
+        length = np.where(sq_norm > 0, starts[node] / np.sqrt(np.where(sq_norm > 0, sq_norm, 1)), 0).astype(np.float32)
+        weights = blocks.weight[record[order]] + blocks.total[record[order]] * length
+        weights[:, tree.size[node] :] = 0.0
+        kept = weights != 0
+        known = kept.any(axis=1)
+        weights, kept = weights[known], kept[known]
+        features.append(feature[order][known])
+        lanes.append((kept.reshape(len(kept), width // LANES, LANES) * bit).sum(axis=2, dtype=np.uint16))
+        values.append(weights[kept])
+        counts[node + 1] = len(kept)
+    feature, lane, value = (np.concatenate(part) for part in (features, lanes, values))
+    return _slim_blocks(counts, feature, lane, value, blocks.bias[:n])
+
+
+def pruned(blocks: SlimBlocks, prune: float) -> SlimBlocks:
+    """Without the weights of absolute value up to `prune`, and without the features that have no other."""
+    if prune <= 0:
+        return blocks
+    bits = (blocks.lanes[:, :, None] >> np.arange(LANES, dtype=np.uint16)) & 1
+    kept = np.abs(blocks.value) > prune
+    bits[bits != 0] = kept
+    lanes = (bits << np.arange(LANES, dtype=np.uint16)).sum(axis=2, dtype=np.uint16)
+    known = lanes.any(axis=1)
+    node = np.repeat(np.arange(len(blocks.bias)), np.diff(blocks.first))
+    counts = np.bincount(node[known] + 1, minlength=len(blocks.first))
+    return _slim_blocks(counts, blocks.feature[known], lanes[known], blocks.value[kept], blocks.bias)
+
+
+def _slim_blocks(counts, feature, lanes, value, bias) -> SlimBlocks:
+    sizes = np.bitwise_count(lanes).sum(axis=1, dtype=np.int64)
+    if len(value) >= 1 << 32:
+        raise ValueError(f"The slim model has {len(value)} weights, more than a file can hold: use a larger prune.")
+    begin = (np.cumsum(sizes) - sizes).astype(np.uint32)
+    return SlimBlocks(np.cumsum(counts), feature, begin, lanes, value, bias)

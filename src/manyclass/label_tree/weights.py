@@ -1,36 +1,116 @@
-"""What the nodes of a wide tree know of features: for each (node, feature) a block with one weight for each output.
+"""Weights of the nodes: for each (node, feature) a block with one weight per output.
 
-A node's outputs are its children, or its labels if it is a leaf. Their weights for one feature lie side by side, so
-that one look-up serves them all. Every node has a small hash table of its own, feature -> block; the tables share one
-array, the blocks another. An output's score is
+The outputs of a node are its children, or its labels if it is a leaf. Their weights for one feature are stored side by
+side, so that one look-up serves all of them. Every node has a small hash table, feature -> block; all tables share one
+array, all blocks another. The score of an output is
 
     bias + weight . x + start * cosine of x and `total`
 
-where `total` is the running sum of the rows that belong to it: a good answer from the first row on, which `weight`
-then corrects. Once a node has learned in batch, the last term is in its weights (folded): answers then read half as
-much. Its squared lengths are negative to say so, and `total` waits for `unfold`, before the node learns online.
+where `total` is the running sum of the rows that belong to the output: a good prediction from the first row on, which
+`weight` then corrects. After training in batch the last term is part of the weights ("folded"), so that predictions
+read half as much memory. Negative squared lengths mark folded nodes; `unfold` is called before online learning.
+
+`SlimBlocks` is the form for predictions only: the weights that are not zero, packed, with the start in them.
 """
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
+from numba.extending import overload
 
-from ..core.inputs import feature, span, value
-from ..jit import device, inlined, kernel
+from ..core.inputs import feature, first_not_below, span, value
+from ..core.state import Array, Field
+from ..jit import DEVICE_OPTIONS, device, inlined, kernel
 
-LANES = 16  # outputs whose sums are kept in registers at a time; a block is a whole number of these
+LANES = 16  # outputs whose sums are kept in registers at a time; the width of a block is a multiple
+SIZES = 48  # sizes of tables: powers of two
 _SMALLEST_TABLE = 8
-SIZES = 48  # of tables: powers of two
 
 ZEROS = (np.float32(0.0),) * LANES
-# Unsigned positions: Numba looks whether a signed one counts from the end, and that keeps vector instructions away.
+# Unsigned offsets: Numba checks whether a signed index counts from the end, which prevents vector instructions.
 U = tuple(np.uint64(c) for c in range(LANES))
 
 
+class Blocks(NamedTuple):
+    """The table of features of each node, and a block of all outputs for each (node, feature)."""
+
+    first: Annotated[Array, Field("i8", ("node",))]  # where the table of a node begins in `feature` and `record`
+    mask: Annotated[Array, Field("i8", ("node",), -1)]  # size of the table less one
+    n_used: Annotated[Array, Field("i8", ("node",))]
+    feature: Annotated[Array, Field("i4", ("entry",), -1)]
+    record: Annotated[Array, Field("i4", ("entry",))]
+    weight: Annotated[Array, Field("f4", ("record", "place"), 0)]
+    total: Annotated[Array, Field("f4", ("record", "place"), 0)]  # running sums of the rows of each output
+    bias: Annotated[Array, Field("f4", ("node", "place"), 0)]
+    sq_norm: Annotated[Array, Field("f8", ("node", "place"))]  # squared lengths of the sums; below 0: folded
+    free: Annotated[Array, Field("i8", ("table_size",), -1)]  # first free table of each size
+    n_entries: Annotated[Array, Field("i8", ("one",))]
+    n_records: Annotated[Array, Field("i8", ("one",))]
+
+
+class SlimBlocks(NamedTuple):
+    """The features of each node, sorted, and their weights that are not zero."""
+
+    first: Annotated[Array, Field("i8", ("node_end",))]  # where the features of a node begin; they end at the next
+    feature: Annotated[Array, Field("i4", ("entry",), -1)]
+    begin: Annotated[Array, Field("u4", ("entry",))]  # where the weights of a feature begin
+    lanes: Annotated[Array, Field("u2", ("entry", "part"))]  # a bit for each output that has a weight
+    value: Annotated[Array, Field("f4", ("value",), rounds="run")]
+    bias: Annotated[Array, Field("f4", ("node", "place"))]
+
+
+class Scratch(NamedTuple):
+    """Scratch for scoring one row at one node."""
+
+    record: Array  # (non-zero,) blocks found
+    value: Array  # (non-zero,)
+    mean: Array  # (place,)
+    score: Array  # (place,)
+    gradient: Array  # (place,)
+
+
+class OpenNode(NamedTuple):
+    """One node prepared for many rows: its features numbered, weight and start added up.
+
+    Number 0 stands for all features that the node does not know; its weights are 0.
+    """
+
+    local: Array  # (feature,) i4: number among the node's features, or 0
+    feature: Array  # (number,) i4
+    weight: Array  # (number, place)
+    length: Array  # (place,) start / length of the running sum
+
+
+@kernel
+def make_scratch(longest, width):
+    """Scratch for rows of at most `longest` non-zeros."""
+    return Scratch(
+        np.empty(longest, np.int64),
+        np.empty(longest, np.float32),
+        np.empty(width, np.float32),
+        np.empty(width, np.float32),
+        np.empty(width, np.float32),
+    )
+
+
+@kernel
+def make_open_node(n_features, most, width):
+    """Scratch for nodes of at most `most` features."""
+    return OpenNode(
+        np.zeros(n_features, np.int32),
+        np.empty(most + 1, np.int32),
+        np.zeros((most + 1, width), np.float32),
+        np.empty(width, np.float32),
+    )
+
+
+# -- tables --------------------------------------------------------------------------------------------------------
+
+
 @inlined
-def place_in(f, mask):
-    """Where the look for a feature begins; features 0..mask never collide. Cost: O(1)."""
+def first_slot(f, mask):
+    """Where the search for a feature begins; features 0..mask never collide. Cost: O(1)."""
     return ((np.int64(f) ^ (np.int64(f) >> 12)) * np.int64(0x2545F491)) & mask
 
 
@@ -39,7 +119,7 @@ def find(blocks, node, f):
     """The block of (node, feature), or -1. Cost: O(1)."""
     mask = blocks.mask[node]
     first = blocks.first[node]
-    at = place_in(f, mask)
+    at = first_slot(f, mask)
     while True:
         known = blocks.feature[first + at]
         if known == f:
@@ -54,7 +134,7 @@ def insert(blocks, node, f, record):
     """Enter a feature that the node does not have yet. Mutates: blocks. Cost: O(1)."""
     mask = blocks.mask[node]
     first = blocks.first[node]
-    at = place_in(f, mask)
+    at = first_slot(f, mask)
     while blocks.feature[first + at] >= 0:
         at = (at + 1) & mask
     blocks.feature[first + at] = np.int32(f)
@@ -64,7 +144,7 @@ def insert(blocks, node, f, record):
 
 @device
 def find_or_make(blocks, node, f):
-    """The block of (node, feature), made if need be: `reserve` saw to it that there is room. Mutates: blocks."""
+    """The block of (node, feature), new if there was none; call `reserve` before. Mutates: blocks."""
     at = find(blocks, node, f)
     if at < 0:
         at = blocks.n_records[0]
@@ -75,7 +155,7 @@ def find_or_make(blocks, node, f):
 
 @device
 def table_size(n):
-    """Entries for a table of n features, at most two thirds full. Cost: O(log n)."""
+    """Entries of a table for n features, at most two thirds full. Cost: O(log n)."""
     size = np.int64(_SMALLEST_TABLE)
     while 2 * size < 3 * n:
         size *= 2
@@ -84,7 +164,7 @@ def table_size(n):
 
 @device
 def size_class(size):
-    """Log2 of a table's size."""
+    """Log2 of the size of a table."""
     log = np.int64(0)
     while (np.int64(1) << log) < size:
         log += 1
@@ -93,7 +173,7 @@ def size_class(size):
 
 @device
 def new_table(blocks, size):
-    """The first entry of an empty table, or -1 where there is no room for it. Mutates: blocks. Cost: O(size)."""
+    """The first entry of an empty table, or -1 if the arrays are too short. Mutates: blocks. Cost: O(size)."""
     log = size_class(size)
     first = blocks.free[log]
     if first >= 0:
@@ -118,9 +198,9 @@ def free_table(blocks, first, size):
 
 @device
 def reserve(blocks, node, n):
-    """Make sure the node can take n more features; False where the arrays are too short. Mutates: blocks.
+    """Ensure that the node can take n more features; False if the arrays are too short. Mutates: blocks.
 
-    Nothing that a score depends on changes. Cost: O(1), amortised.
+    Scores do not change. Cost: O(1), amortised.
     """
     old_size = blocks.mask[node] + 1
     size = table_size(blocks.n_used[node] + n)
@@ -141,19 +221,19 @@ def reserve(blocks, node, n):
     return True
 
 
-@inlined
-def add_block(sums, weights, at, lane, v):
-    """sums + v * weights[at, lane : lane + LANES], in registers."""
-    return (
-        sums[0] + weights[at, lane] * v, sums[1] + weights[at, lane + U[1]] * v,
-        sums[2] + weights[at, lane + U[2]] * v, sums[3] + weights[at, lane + U[3]] * v,
-        sums[4] + weights[at, lane + U[4]] * v, sums[5] + weights[at, lane + U[5]] * v,
-        sums[6] + weights[at, lane + U[6]] * v, sums[7] + weights[at, lane + U[7]] * v,
-        sums[8] + weights[at, lane + U[8]] * v, sums[9] + weights[at, lane + U[9]] * v,
-        sums[10] + weights[at, lane + U[10]] * v, sums[11] + weights[at, lane + U[11]] * v,
-        sums[12] + weights[at, lane + U[12]] * v, sums[13] + weights[at, lane + U[13]] * v,
-        sums[14] + weights[at, lane + U[14]] * v, sums[15] + weights[at, lane + U[15]] * v,
-    )  # fmt: skip
+@kernel
+def enter_nodes(blocks, nodes, counts, features):
+    """Make the tables of nodes whose blocks are already stored, node after node. Mutates: blocks."""
+    record = np.int64(0)
+    for k in range(len(nodes)):
+        reserve(blocks, np.int64(nodes[k]), np.int64(counts[k]))
+        for _ in range(counts[k]):
+            insert(blocks, np.int64(nodes[k]), features[record], record)
+            record += 1
+    blocks.n_records[0] = record
+
+
+# -- blocks in registers -------------------------------------------------------------------------------------------
 
 
 @inlined
@@ -168,12 +248,26 @@ def load_block(values, lane):
 
 
 @inlined
+def add_block(a, b, v):
+    """a + v * b, in registers."""
+    return (
+        a[0] + b[0] * v, a[1] + b[1] * v, a[2] + b[2] * v, a[3] + b[3] * v,
+        a[4] + b[4] * v, a[5] + b[5] * v, a[6] + b[6] * v, a[7] + b[7] * v,
+        a[8] + b[8] * v, a[9] + b[9] * v, a[10] + b[10] * v, a[11] + b[11] * v,
+        a[12] + b[12] * v, a[13] + b[13] * v, a[14] + b[14] * v, a[15] + b[15] * v,
+    )  # fmt: skip
+
+
+@inlined
 def store_block(sums, out, lane):
-    """Put the sums into memory. Mutates: out."""
+    """Write the sums to memory. Mutates: out."""
     out[lane], out[lane + U[1]], out[lane + U[2]], out[lane + U[3]] = sums[0], sums[1], sums[2], sums[3]
     out[lane + U[4]], out[lane + U[5]], out[lane + U[6]], out[lane + U[7]] = sums[4], sums[5], sums[6], sums[7]
     out[lane + U[8]], out[lane + U[9]], out[lane + U[10]], out[lane + U[11]] = sums[8], sums[9], sums[10], sums[11]
     out[lane + U[12]], out[lane + U[13]], out[lane + U[14]], out[lane + U[15]] = sums[12], sums[13], sums[14], sums[15]
+
+
+# -- one row at one node -------------------------------------------------------------------------------------------
 
 
 @device
@@ -192,129 +286,34 @@ def score_node(blocks, node, batch, i, scale, start, scratch, out):
                     scratch.record[n] = at
                     scratch.value[n] = v * scale
                     n += 1
-    add_known(blocks.weight, n, scratch, out)
+    add_found(blocks.weight, n, scratch, out)
     for c in range(width):
         out[c] += blocks.bias[node, c]
     if has_start(blocks, node):
-        add_known(blocks.total, n, scratch, scratch.mean)
+        add_found(blocks.total, n, scratch, scratch.mean)
         for c in range(width):
             if blocks.sq_norm[node, c] > 0.0:
                 out[c] += np.float32(start / math.sqrt(blocks.sq_norm[node, c])) * scratch.mean[c]
 
 
 @inlined
-def add_known(values, n, scratch, out):
-    """Sums over the n features found of value x block. Mutates: out. Cost: O(n x outputs)."""
+def add_found(values, n, scratch, out):
+    """Sums of value x block over the n features found. Mutates: out. Cost: O(n x outputs)."""
     for part in range(values.shape[1] // LANES):
         lane = np.uint64(part * LANES)
         sums = ZEROS
         for q in range(n):
-            sums = add_block(sums, values, scratch.record[q], lane, scratch.value[q])
+            sums = add_block(sums, load_block(values[scratch.record[q]], lane), scratch.value[q])
         store_block(sums, out, lane)
 
 
 @device
 def has_start(blocks, node):
-    """Whether a node's running sums still count: its weights do not contain them. Cost: O(outputs)."""
+    """Whether the running sums of a node are not yet part of its weights. Cost: O(outputs)."""
     for c in range(blocks.sq_norm.shape[1]):
         if blocks.sq_norm[node, c] > 0.0:
             return True
     return False
-
-
-@kernel
-def unfold(blocks, starts):
-    """Take the start out of the weights of all nodes again; `starts` has its weight for each node. Mutates: blocks."""
-    width = blocks.sq_norm.shape[1]
-    length = np.empty(width, np.float32)
-    for node in range(len(starts)):
-        for c in range(width):
-            sq_norm = blocks.sq_norm[node, c]
-            length[c] = np.float32(starts[node] / math.sqrt(-sq_norm)) if sq_norm < 0.0 else np.float32(0.0)
-            blocks.sq_norm[node, c] = abs(sq_norm)
-        first = blocks.first[node]
-        for at in range(first, first + blocks.mask[node] + 1):
-            if blocks.feature[at] >= 0:
-                record = blocks.record[at]
-                for c in range(width):
-                    blocks.weight[record, c] -= blocks.total[record, c] * length[c]
-
-
-class Room(NamedTuple):
-    """One node laid open: its features numbered, weight and start in one, for as long as rows come by.
-
-    Number 0 is for all features that the node does not know; its weights are 0.
-    """
-
-    local: np.ndarray  # (feature,) i4: its number among the node's features, or 0
-    feature: np.ndarray  # (number,) i4
-    total: np.ndarray  # (number, place)
-    weight: np.ndarray  # (number, place)
-    length: np.ndarray  # (place,)
-    score: np.ndarray  # (place,)
-    gradient: np.ndarray  # (place,)
-    order: np.ndarray  # (row of the node,)
-
-
-@kernel
-def make_room(n_features, most, width, most_rows):
-    """Room for nodes of at most `most` features and `most_rows` rows."""
-    return Room(
-        np.zeros(n_features, np.int32),
-        np.empty(most + 1, np.int32),
-        np.zeros((most + 1, width), np.float32),
-        np.zeros((most + 1, width), np.float32),
-        np.empty(width, np.float32),
-        np.empty(width, np.float32),
-        np.empty(width, np.float32),
-        np.empty(most_rows, np.int64),
-    )
-
-
-@device
-def open_node(blocks, node, start, room):
-    """Lay a node open; return the number of its features. Mutates: room. Cost: O(features of the node x outputs)."""
-    width = blocks.weight.shape[1]
-    for c in range(width):
-        sq_norm = blocks.sq_norm[node, c]
-        room.length[c] = np.float32(start / math.sqrt(sq_norm)) if sq_norm > 0.0 else np.float32(0.0)
-    first, with_start = blocks.first[node], has_start(blocks, node)
-    n = np.int32(0)
-    for at in range(first, first + blocks.mask[node] + 1):
-        f = blocks.feature[at]
-        if f >= 0:
-            n += np.int32(1)
-            room.local[f] = n
-            room.feature[n] = f
-            weights = blocks.weight[blocks.record[at]]
-            for c in range(width):
-                room.weight[n, c] = weights[c]
-            if with_start:
-                totals = blocks.total[blocks.record[at]]
-                for c in range(width):
-                    room.weight[n, c] += totals[c] * room.length[c]
-    return n
-
-
-@device
-def close_node(room, n):
-    """Forget the node's features. Mutates: room. Cost: O(n)."""
-    for q in range(1, n + 1):
-        room.local[room.feature[q]] = np.int32(0)
-
-
-@device
-def score_row(batch, i, scale, local, weight, bias, out):
-    """Scores of an open node's outputs for row i. Mutates: out. Cost: O(non-zeros x outputs)."""
-    begin, stop = span(batch, i)
-    for part in range(weight.shape[1] // LANES):
-        lane = np.uint64(part * LANES)
-        sums = ZEROS
-        for j in range(begin, stop):  # no branch in here: it would keep the sums out of vector registers
-            sums = add_block(sums, weight, local[feature(batch, j)], lane, value(batch, i, j) * scale)
-        store_block(sums, out, lane)
-    for c in range(weight.shape[1]):
-        out[c] += bias[c]
 
 
 @device
@@ -339,7 +338,7 @@ def learn_node(blocks, node, batch, i, scale, gradient, rate, bias_rate, scratch
 
 @device
 def add_to_total(blocks, node, place, batch, i, weight):
-    """Take row i, times `weight`, into the running sum of one output. Mutates: blocks. Cost: O(non-zeros)."""
+    """Add row i, times `weight`, to the running sum of one output. Mutates: blocks. Cost: O(non-zeros)."""
     begin, stop = span(batch, i)
     longer = 0.0
     for j in range(begin, stop):
@@ -354,12 +353,178 @@ def add_to_total(blocks, node, place, batch, i, weight):
 
 
 @kernel
-def enter_nodes(blocks, nodes, counts, features, first_record):
-    """Make the tables of nodes whose blocks already lie side by side from `first_record` on. Mutates: blocks."""
-    record = np.int64(first_record)
-    for k in range(len(nodes)):
-        reserve(blocks, np.int64(nodes[k]), np.int64(counts[k]))
-        for _ in range(counts[k]):
-            insert(blocks, np.int64(nodes[k]), features[record - first_record], record)
-            record += 1
-    blocks.n_records[0] = record
+def unfold(blocks, starts):
+    """Take the start out of the weights of all nodes; `starts` has its weight for each node. Mutates: blocks."""
+    width = blocks.sq_norm.shape[1]
+    length = np.empty(width, np.float32)
+    for node in range(len(starts)):
+        for c in range(width):
+            sq_norm = blocks.sq_norm[node, c]
+            length[c] = np.float32(starts[node] / math.sqrt(-sq_norm)) if sq_norm < 0.0 else np.float32(0.0)
+            blocks.sq_norm[node, c] = abs(sq_norm)
+        first = blocks.first[node]
+        for at in range(first, first + blocks.mask[node] + 1):
+            if blocks.feature[at] >= 0:
+                record = blocks.record[at]
+                for c in range(width):
+                    blocks.weight[record, c] -= blocks.total[record, c] * length[c]
+
+
+# -- many rows at one node -----------------------------------------------------------------------------------------
+
+
+@device
+def open_node(blocks, node, start, out):
+    """Prepare a node for many rows; return the number of its features. Mutates: out. Cost: O(blocks x outputs)."""
+    width = blocks.weight.shape[1]
+    for c in range(width):
+        sq_norm = blocks.sq_norm[node, c]
+        out.length[c] = np.float32(start / math.sqrt(sq_norm)) if sq_norm > 0.0 else np.float32(0.0)
+    first, with_start = blocks.first[node], has_start(blocks, node)
+    n = np.int32(0)
+    for at in range(first, first + blocks.mask[node] + 1):
+        f = blocks.feature[at]
+        if f >= 0:
+            n += np.int32(1)
+            out.local[f] = n
+            out.feature[n] = f
+            weights = blocks.weight[blocks.record[at]]
+            for c in range(width):
+                out.weight[n, c] = weights[c]
+            if with_start:
+                totals = blocks.total[blocks.record[at]]
+                for c in range(width):
+                    out.weight[n, c] += totals[c] * out.length[c]
+    return n
+
+
+@device
+def close_node(opened, n):
+    """Forget the features of the node. Mutates: opened. Cost: O(n)."""
+    for q in range(1, n + 1):
+        opened.local[opened.feature[q]] = np.int32(0)
+
+
+@device
+def score_row(batch, i, scale, local, weight, bias, out):
+    """Scores of the outputs of an open node for row i. Mutates: out. Cost: O(non-zeros x outputs)."""
+    begin, stop = span(batch, i)
+    for part in range(weight.shape[1] // LANES):
+        lane = np.uint64(part * LANES)
+        sums = ZEROS
+        for j in range(begin, stop):  # a branch in this loop would keep the sums out of vector registers
+            sums = add_block(sums, load_block(weight[local[feature(batch, j)]], lane), value(batch, i, j) * scale)
+        store_block(sums, out, lane)
+    for c in range(weight.shape[1]):
+        out[c] += bias[c]
+
+
+@device
+def step_row(batch, i, scale, local, weight, bias, move, bias_rate):
+    """Subtract move x row from the weights of an open node. Mutates: weight, bias. Cost: O(non-zeros x outputs)."""
+    begin, stop = span(batch, i)
+    for part in range(weight.shape[1] // LANES):
+        lane = np.uint64(part * LANES)
+        moves = load_block(move, lane)
+        for j in range(begin, stop):
+            own = weight[local[feature(batch, j)]]
+            store_block(add_block(load_block(own, lane), moves, -(value(batch, i, j) * scale)), own, lane)
+    for c in range(weight.shape[1]):
+        bias[c] -= np.float32(bias_rate) * move[c]
+
+
+# -- slim blocks ---------------------------------------------------------------------------------------------------
+
+
+@device
+def add_packed(blocks, at, v, out):
+    """Add v x the weights of entry `at`. Mutates: out. Cost: O(weights that are not zero)."""
+    p = np.int64(blocks.begin[at])
+    for part in range(blocks.lanes.shape[1]):
+        bits = np.int64(blocks.lanes[at, part])
+        c = part * LANES
+        while bits != 0:
+            if bits & 1:
+                out[c] += blocks.value[p] * v
+                p += 1
+            bits >>= 1
+            c += 1
+
+
+@device
+def score_packed(blocks, node, batch, i, scale, out):
+    """Scores of all outputs of a node for row i. Mutates: out. Cost: O(non-zeros x (log features + outputs))."""
+    for c in range(len(out)):
+        out[c] = blocks.bias[node, c]
+    begin, stop = span(batch, i)
+    first, end = np.int64(blocks.first[node]), np.int64(blocks.first[node + 1])
+    at, before = first, np.int64(-1)
+    for j in range(begin, stop):
+        v, f = value(batch, i, j), np.int64(feature(batch, j))
+        if v != 0.0:
+            # The features of a row are sorted like those of the node: continue from the last one.
+            at = first_not_below(blocks.feature, at if f > before else first, end, f)
+            before = f
+            if at < end and blocks.feature[at] == f:
+                add_packed(blocks, at, v * scale, out)
+
+
+@device
+def open_packed(blocks, node, out):
+    """Prepare a node for many rows; return the number of its features. Mutates: out. Cost: O(blocks x outputs)."""
+    n = np.int32(0)
+    for at in range(blocks.first[node], blocks.first[node + 1]):
+        n += np.int32(1)
+        f = blocks.feature[at]
+        out.local[f] = n
+        out.feature[n] = f
+        weights = out.weight[n]
+        for c in range(len(weights)):
+            weights[c] = 0.0
+        add_packed(blocks, at, np.float32(1.0), weights)
+    return n
+
+
+# -- blocks of either form: all that predictions know of them ------------------------------------------------------
+
+
+def score_outputs(blocks, node, batch, i, scale, start, scratch, out):
+    """Scores of all outputs of a node for row i. Mutates: scratch, out."""
+    if isinstance(blocks, SlimBlocks):
+        return score_packed(blocks, node, batch, i, scale, out)
+    return score_node(blocks, node, batch, i, scale, start, scratch, out)
+
+
+def open_outputs(blocks, node, start, out):
+    """Prepare a node for many rows; return the number of its features. Mutates: out."""
+    return open_packed(blocks, node, out) if isinstance(blocks, SlimBlocks) else open_node(blocks, node, start, out)
+
+
+def n_known(blocks, node):
+    """Number of features of a node."""
+    return blocks.first[node + 1] - blocks.first[node] if isinstance(blocks, SlimBlocks) else blocks.n_used[node]
+
+
+@overload(score_outputs, jit_options=DEVICE_OPTIONS)
+def _score_outputs(blocks, node, batch, i, scale, start, scratch, out):
+    if blocks.instance_class is SlimBlocks:
+        return lambda blocks, node, batch, i, scale, start, scratch, out: score_packed(
+            blocks, node, batch, i, scale, out
+        )
+    return lambda blocks, node, batch, i, scale, start, scratch, out: score_node(
+        blocks, node, batch, i, scale, start, scratch, out
+    )
+
+
+@overload(open_outputs, jit_options=DEVICE_OPTIONS)
+def _open_outputs(blocks, node, start, out):
+    if blocks.instance_class is SlimBlocks:
+        return lambda blocks, node, start, out: open_packed(blocks, node, out)
+    return lambda blocks, node, start, out: open_node(blocks, node, start, out)
+
+
+@overload(n_known, jit_options=DEVICE_OPTIONS)
+def _n_known(blocks, node):
+    if blocks.instance_class is SlimBlocks:
+        return lambda blocks, node: blocks.first[node + 1] - blocks.first[node]
+    return lambda blocks, node: blocks.n_used[node]

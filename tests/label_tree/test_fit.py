@@ -1,0 +1,261 @@
+"""Training in batch: trees over similar labels, and every node as the plain reference trains it."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from manyclass.label_tree import fit
+from manyclass.label_tree import fit_kernels as kernel
+from manyclass.label_tree.fit import divide, embed, grow_tree, mean_directions
+from tests.reference import label_tree as reference
+from tests.reference.label_tree_states import (
+    bytes_of,
+    check_structure,
+    check_tree,
+    configure,
+    fitted,
+    own_labels,
+    stream,
+)  # fmt: skip
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=1)[:, None]
+
+
+# -- the tree --------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=80)
+@given(st.integers(1, 300), st.integers(1, 20), st.integers(0, 10**6))
+def test_parts_are_of_equal_size_and_hold_every_id_once(n, n_parts, seed):
+    n_parts = min(n, n_parts)
+    ids = rng(seed).permutation(400)[:n]
+    parts = divide(rng(seed).standard_normal((400, 4)), ids, n_parts, rng(seed))
+    assert len(parts) == n_parts
+    assert sorted(np.concatenate(parts).tolist()) == sorted(ids.tolist())
+    sizes = [len(part) for part in parts]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@settings(max_examples=80)
+@given(st.integers(1, 400), st.integers(2, 20), st.integers(0, 10**6), st.booleans())
+def test_a_tree_places_every_label_within_its_arity(n, arity, seed, all_equal):
+    rows = np.ones((500, 3)) if all_equal else rng(seed).standard_normal((500, 3))
+    labels = np.sort(rng(seed).permutation(500)[:n])
+    tree = grow_tree(rows, labels, arity, 500, rng(seed))
+    height = check_structure(tree, arity, labels.tolist())
+    assert height == max(0, int(np.ceil(np.log(n) / np.log(arity) - 1e-9)) - 1)  # no deeper than need be
+    leaves = tree.size[tree.is_leaf != 0]
+    assert leaves.max() <= 2 * leaves.min() + 1
+
+
+def hierarchy(seed, n_groups=8, n_each=8):
+    """Rows of labels in groups of groups, and the group of each label; labels are in a random order."""
+    random = rng(seed)
+    group = random.permutation(np.repeat(np.arange(n_groups), n_each))
+    signs = 2.0 * (group[:, None] >> np.arange(3) & 1) - 1
+    return unit(signs * [1.5, 1.2, 1.0] + 0.15 * random.standard_normal((len(group), 3))), group
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_planted_groups_are_found(seed):
+    rows, group = hierarchy(seed)
+    tree = grow_tree(rows, np.arange(64), 8, 64, rng(seed))
+    leaves = [group[tree.outputs[node, : tree.size[node]]] for node in np.flatnonzero(tree.is_leaf)]
+    assert len(leaves) == 8
+    assert all(len(leaf) == 8 and len(set(leaf.tolist())) == 1 for leaf in leaves)
+
+
+def test_the_seed_of_two_means_chooses_the_tree():
+    rows = rng().standard_normal((60, 5))
+    trees = [grow_tree(rows, np.arange(60), 4, 60, rng(seed)) for seed in (1, 1, 2)]
+    for one, same in zip(trees[0], trees[1], strict=True):
+        np.testing.assert_array_equal(one, same)
+    assert not np.array_equal(trees[0].leaf_of, trees[2].leaf_of)
+
+
+def test_labels_without_rows_are_left_out():
+    tree = grow_tree(rng().standard_normal((30, 5)), np.array([3, 4, 11, 29]), 2, 30, rng())
+    assert np.flatnonzero(tree.leaf_of >= 0).tolist() == [3, 4, 11, 29]
+
+
+# -- where labels lie ------------------------------------------------------------------------------------------
+
+
+def rows_and_labels():
+    X = rng().standard_normal((40, 7)).astype(np.float32)
+    Y = (rng(1).random((40, 5)) < 0.3) * rng(2).random((40, 5))
+    Y[:, 3] = 0.0  # a label without rows
+    return X, Y.astype(np.float32)
+
+
+def test_mean_directions_of_sparse_rows():
+    X, Y = rows_and_labels()
+    found = mean_directions(sp.csr_array(X), sp.csr_array(Y))
+    assert sp.issparse(found)
+    expected = unit(np.delete(Y.T @ X, 3, axis=0))
+    np.testing.assert_allclose(np.delete(found.toarray(), 3, axis=0), expected, atol=1e-5)
+    assert not found.toarray()[3].any()
+
+
+def test_mean_directions_of_dense_rows_point_away_from_the_mean_of_all():
+    X, Y = rows_and_labels()
+    mean = (Y.T @ X).sum(axis=0) / Y.sum()
+    expected = unit(np.delete(Y.T @ X - Y.sum(axis=0)[:, None] * mean, 3, axis=0))
+    found = mean_directions(X + 100, sp.csr_array(Y))  # an offset of all rows is no likeness
+    np.testing.assert_allclose(np.delete(found, 3, axis=0), expected, atol=1e-3)
+    assert not found[3].any()
+
+
+def test_mean_directions_do_not_depend_on_the_unit_of_the_weights():
+    X, Y = rows_and_labels()
+    once, smaller = (mean_directions(X + 5, sp.csr_array(Y * factor)) for factor in (4.0, 2.0**-20))
+    np.testing.assert_allclose(once, smaller, atol=1e-4)
+
+
+@pytest.mark.parametrize("few", [0, 512])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_few_dimensions_keep_the_angles(sparse, few, monkeypatch):
+    monkeypatch.setattr(fit, "_FEW_LABELS", few)
+    low = rng().standard_normal((120, 5)) @ rng(1).standard_normal((5, 90))
+    low[7] = 0.0
+    rows = embed(sp.csr_array(low) if sparse else low, 8, rng(2))
+    assert rows.shape[1] <= 8
+    others = np.delete(np.arange(120), 7)
+    np.testing.assert_allclose(rows[others] @ rows[others].T, unit(low[others]) @ unit(low[others]).T, atol=1e-3)
+    assert not rows[7].any()
+
+
+@pytest.mark.parametrize("shape", [(20, 6), (5, 40), (1, 3), (3, 1)])
+def test_few_labels_or_features_keep_all_angles(shape):
+    low = rng().standard_normal(shape)
+    for form in (low, sp.csr_array(low)):
+        rows = embed(form, 8, rng())
+        np.testing.assert_allclose(rows @ rows.T, unit(low) @ unit(low).T, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(100, 80), (20, 6)])
+def test_rows_without_values_lie_nowhere(shape):
+    for form in (np.zeros(shape), sp.csr_array(shape)):
+        rows = embed(form, 8, rng())
+        assert len(rows) == shape[0]
+        assert not rows.any()
+
+
+# -- threads and seeds -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("loss", "most"), [("softmax", 1), ("logistic", 3)])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_threads_and_chunks_change_no_byte(loss, most, sparse, monkeypatch):
+    rows = stream(0, 300, 60, sparse, most)
+    options = configure(arity=5, loss=loss, multilabel=most > 1)
+    monkeypatch.setattr(fit, "_SHARES", 1)
+    whole = bytes_of(fitted(options, *rows, sparse=sparse))
+    calls, plain = [], fit.fit_nodes
+    monkeypatch.setattr(fit, "fit_nodes", lambda *given: [calls.append(1), plain(*given)][1])
+    for name, value in (("_MOST_RECORDS", 10), ("_SHARES", 64)):  # small chunks, for either reason
+        with monkeypatch.context() as patch:
+            patch.setattr(fit, name, value)
+            for n_jobs in (1, 2, 3):
+                assert bytes_of(fitted(options, *rows, sparse=sparse, n_jobs=n_jobs)) == whole
+            assert len(calls) > 20
+            calls.clear()
+
+
+def test_chunks_share_out_the_work():
+    most, costs = np.array([5, 5, 5, 5, 5, 5]), np.array([900, 10, 10, 10, 10, 900])
+    assert fit._divide_work(most, costs) == [0, 1, 3, 5, 6]
+
+
+def test_the_seed_chooses_the_tree():
+    rows = stream(1, 300, 60, False)
+    one, same, other = (fitted(configure(seed=seed), *rows) for seed in (1, 1, 2))
+    assert bytes_of(one) == bytes_of(same)
+    assert not np.array_equal(one["tree"].leaf_of, other["tree"].leaf_of)
+
+
+def test_further_trees_are_those_of_the_next_seeds():
+    rows = stream(2, 200, 30, False)
+    options = configure(n_trees=3, seed=7)
+    together = fitted(options, *rows)
+    check_tree(options, together, range(30), "_2")
+    for number, suffix in enumerate(["", "_1", "_2"]):
+        alone = fitted(options._replace(n_trees=1, seed=7 + number), *rows)
+        for group in ("tree", "blocks"):
+            for one, same in zip(alone[group], together[group + suffix], strict=True):
+                np.testing.assert_array_equal(one, same)
+
+
+# -- every node equals the reference ---------------------------------------------------------------------------
+
+
+def expected_pairs(tree, X, labels, loss):
+    """{node: [(row, log of the sum over the row's other leaves)]}: who learns where."""
+    pairs = {n: [] for n in range(len(tree.nodes))}
+    fresh = {n: reference.Node(node.outputs, True, 0, 0, 0 * node.weight, node.total, tree.first_bias[n])
+             for n, node in enumerate(tree.nodes) if node.is_leaf}  # fmt: skip
+    for i, x in enumerate(X):
+        true = {n for label in own_labels(labels, i) for n, _ in tree.ancestors(label)}
+        for n in (true | {0}) - set(fresh):
+            pairs[n].append((i, -np.inf))
+        leaves = {n for n, _ in tree.leaves(x)} | (true & set(fresh))
+        sums = {n: reference.log_sum(fresh[n].scores(x, tree.start)) for n in leaves}
+        for n in leaves:
+            rest = [own for other, own in sums.items() if other != n]
+            others = reference.log_sum(rest) if loss == "softmax" and rest else -np.inf
+            if n in true or sums[n] - others > np.log(reference.SMALLEST_GRADIENT):
+                pairs[n].append((i, others))
+    return pairs
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 10**6),
+    sparse=st.booleans(),
+    case=st.sampled_from([("softmax", 1), ("logistic", 1), ("logistic", 3)]),
+    n_labels=st.integers(1, 20),
+    arity=st.sampled_from([4, 5, 20]),
+    beam=st.sampled_from([1, 3]),
+    normalize=st.booleans(),
+)
+def test_fit_equals_reference(seed, sparse, case, n_labels, **options):
+    loss, most = case
+    X, labels, weights = stream(seed, 50, n_labels, sparse, most)
+    assume(len(labels.label))
+    options = configure(multilabel=most > 1, loss=loss, n_epochs=2, **options)
+    state = fitted(options, X, labels, weights, sparse)
+    weights = weights / weights.mean()
+    tree = check_tree(options, state, np.unique(labels.label).tolist())
+    starts = [options.start if node.is_leaf else options.start / 2 for node in tree.nodes]
+    tree.first_bias = [0.0 if loss == "softmax" else -start / 3 for start in starts]
+    few = min(1.0, fit.FEW_ROWS * len(tree.leaf_of) / 50)
+    votes = few if loss == "softmax" and options.normalize else 0.0  # of single features, at routers
+    sizes = (X.astype(float) ** 2).sum()
+    scaled = np.array([x * reference.row_scale(x, options.normalize, 50, sizes) for x in X.astype(float)])
+    for n, pairs in expected_pairs(tree, scaled, labels, loss).items():
+        rows, others = np.array([row for row, _ in pairs]), np.array([others for _, others in pairs])
+        true = np.zeros((len(rows), len(tree.nodes[n].outputs)))
+        for r, i in enumerate(rows):
+            true[r, [place for label in own_labels(labels, i) for m, place in tree.ancestors(label) if m == n]] = 1.0
+        orders = np.empty((2, len(rows)), np.int64)
+        for epoch in range(2):
+            kernel.shuffle(orders[epoch], len(rows), options.seed + 7919 * (n + 1), epoch)
+        weight, total, bias = reference.train_node(
+            scaled[rows], true, weights[rows], others, orders, loss=loss, start=starts[n], rate=options.rate,
+            bias_rate=options.bias_rate, bias=np.full(true.shape[1], tree.first_bias[n]),
+            votes=0.0 if tree.nodes[n].is_leaf else votes,
+        )  # fmt: skip
+        node = tree.nodes[n]
+        np.testing.assert_allclose(node.total, total, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(node.bias, bias, rtol=1e-3, atol=1e-3)
+        # Features that no true row has are left out where they came to weigh next to nothing.
+        small = ~total.any(axis=1) & (np.abs(weight).max(axis=1) < kernel.SMALLEST_WEIGHT)
+        np.testing.assert_allclose(node.weight, np.where(small[:, None], 0.0, weight), rtol=1e-3, atol=1e-3)
