@@ -183,6 +183,8 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
     out._precision = metadata["precision"] if version > UNROUNDED_VERSION else "float32"
     if out._precision not in PRECISIONS or (out._precision != "float32" and not out._slim):
         raise ModelFormatError(f"the precision is {out._precision!r}, unknown or not that of a slim model.")
+    if hasattr(model, "arrays_from_file"):
+        arrays = model.arrays_from_file(arrays)
     out._state = unflatten(widen(arrays, model.GROUPS, out._precision), model.GROUPS)
     model.check(out._options, out._state, out.n_features_in_, len(out._index), out._slim)
     if verify:

@@ -1,8 +1,8 @@
 """Weights in fewer bits, in files only: float16, or int8 with a scale for each run of 64. In memory they are float32.
 
 A weight is as small as its feature is large. So that features of all sizes may share a scale, weights are first divided
-by a power of two near 1 / (the feature's largest value), where the model knows it; sums of rows by one near the length
-of the sum. Rounding twice changes nothing: the same weights come out, and the same bytes.
+by a power of two near 1 / (the feature's largest value), if the model knows it. Rounding twice changes nothing: the
+same weights come out, and the same bytes.
 """
 
 from collections.abc import Callable
@@ -104,9 +104,7 @@ def _exponents(full: str, fields: dict[str, np.ndarray], how: Field, powers: np.
         need_range(f"the features of {full}", feature, 0, len(powers))
         return lambda part: powers[feature[part]]
     hashed = "mask" in fields and bool(fields["mask"].any())
-    if how.rounds == "length":
-        powers = _powers(np.sqrt(np.maximum(_vector(fields, "sq_norm", "f8"), 0.0)))
-    axis = {"column": 1, "line": 0, "length": 0}.get(how.rounds)
+    axis = {"column": 1, "line": 0}.get(how.rounds)
     if hashed or axis is None or shape[axis] != len(powers) or not powers.any():
         return None
     if axis == 1:

@@ -19,7 +19,7 @@ class Field(NamedTuple):
     dims: tuple[str, ...]
     fill: float = 0
     # Weights that a slim file may round, and what tells their size: their feature, known by column, line or entry (the
-    # group's `feature`); the length of their line (the group's `sq_norm`); nothing (run). Empty: never rounded.
+    # group's `feature`); nothing (run). Empty: never rounded.
     rounds: str = ""
 
 
@@ -44,14 +44,6 @@ class Linear(NamedTuple):
     bias_grad_sq: Annotated[Array, Field("f4", ("row",), 0)]
     mask: Annotated[Array, Field("i8", ("one",))]
     n_rows: Annotated[Array, Field("i8", ("one",))]
-
-
-class Means(NamedTuple):
-    """Running sums of the rows of each class: (class, feature), or one hashed table where `mask` is not 0."""
-
-    total: Annotated[Array, Field("f4", ("total_row", "total_column"), 0, "length")]
-    sq_norm: Annotated[Array, Field("f8", ("row",))]  # squared lengths of the sums
-    mask: Annotated[Array, Field("i8", ("one",))]
 
 
 class Counts(NamedTuple):
