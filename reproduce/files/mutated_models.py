@@ -53,7 +53,6 @@ def small_models(seed: int = 0) -> dict[str, object]:
         "low rank": OneAgainstAllClassifier(rank=2, n_epochs=1, random_state=0).fit(X, y),
         "recall tree": RecallTreeClassifier(n_epochs=1, random_state=0).fit(X, names[y]),
         "path features": RecallTreeClassifier(path_features="crossed", n_epochs=1, random_state=0).fit(X, y),
-        "start": RecallTreeClassifier(start=5.0, n_epochs=1, random_state=0).fit(X, y),
         "lom tree": LomTreeClassifier(nodes_per_class=2, split_mass=0, n_epochs=2, random_state=0).fit(X, names[y]),
         "mlom tree": MlomTreeClassifier(n_epochs=2, random_state=0).fit(X, names[y]),
         "mlom tree, no guests": MlomTreeClassifier(guests=False, n_epochs=2, random_state=0).fit(X, names[y]),

@@ -15,7 +15,6 @@ SETTINGS = [  # set, name, model, smallest weights left out
     ("aloi", "one-against-all", OneAgainstAllClassifier(n_epochs=2, random_state=0), 0.0),
     ("wordnet-hypernym", "label tree", LabelTreeClassifier(n_jobs=2, random_state=0), 0.0),
     ("wordnet-hypernym", "label tree, prune 0.3", LabelTreeClassifier(n_jobs=2, random_state=0), 0.3),
-    ("wordnet-hypernym", "Recall Tree, start 20", RecallTreeClassifier(start=20.0, n_epochs=1, random_state=0), 0.0),
 ]
 
 
