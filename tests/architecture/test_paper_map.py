@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPER_MAP = ROOT / "docs" / "paper_map.md"
-SCRIPT = re.compile(r"\breproduce/[\w/]+\.py\b")
-NAME = re.compile(r"`((?:manyclass|reproduce)(?:\.\w+)+)(?:\(\))?`")
+SCRIPT = re.compile(r"\b(?:reproduce|benchmarks)/[\w/]+\.py\b")
+NAME = re.compile(r"`((?:manyclass|reproduce|benchmarks)(?:\.\w+)+)(?:\(\))?`")
 
 
 def resolve(name: str) -> object:

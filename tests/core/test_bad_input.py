@@ -195,7 +195,7 @@ EPOCH_OPTIONS = [
 TREE_OPTIONS = [
     ("n_candidates", 0), ("n_candidates", 1.5), ("max_depth", -1), ("max_depth", 61), ("bernstein", -1.0),
     ("bernstein", "big"), ("bernstein", float("nan")), ("path_features", "on"), ("path_features", True), ("beam", 0),
-    ("beam", None), ("randomized", 2), ("router_learner", "adam"),
+    ("beam", None), ("n_candidates", None), ("max_depth", None), ("n_candidates", "all"), ("bernstein", True),
 ]  # fmt: skip
 
 
@@ -272,7 +272,7 @@ def test_any_unit_will_do(kind, blobs, factor):
 @pytest.mark.parametrize("options", [{"learner": "sgd"}, {"rank": 8}], ids=str)
 def test_any_unit_will_do_for_any_learner(epoch_kind, blobs, factor, options):
     if "rank" in options and epoch_kind is RecallTreeClassifier:
-        options = {"router_learner": "sgd", "learner": "sgd"}
+        options = {"path_features": "crossed"}
     elif "rank" in options and epoch_kind is not OneAgainstAllClassifier:
         options = {"loss": "logistic"}
     X, y = blobs

@@ -10,7 +10,6 @@ import scipy.sparse as sp
 
 from manyclass import (
     SGD,
-    AdaGrad,
     LabelTreeClassifier,
     LomTreeClassifier,
     MlomTreeClassifier,
@@ -87,10 +86,10 @@ def test_path_features_survive_slimming(tmp_path, path_features):
 
 
 @pytest.mark.parametrize("table_bits", [8, 27])
-def test_a_start_survives_files_and_goes_on_to_the_same_bytes(tmp_path, table_bits):
+def test_hashed_weights_survive_files_and_go_on_to_the_same_bytes(tmp_path, table_bits):
     X, y = rows(300, 60)
-    clf = RecallTreeClassifier(start=4.0, table_bits=table_bits, n_epochs=2, random_state=0).fit(X, y)
-    assert (clf._state["means"].mask[0] != 0) == (table_bits == 8)
+    clf = RecallTreeClassifier(table_bits=table_bits, n_epochs=2, random_state=0).fit(X, y)
+    assert (clf._state["scorer"].mask[0] != 0) == (table_bits == 8)
     clf.save(tmp_path / "m")
     clf.save(tmp_path / "slim", slim=True)
     loaded = load_model(tmp_path / "m")
@@ -101,34 +100,6 @@ def test_a_start_survives_files_and_goes_on_to_the_same_bytes(tmp_path, table_bi
     clf.partial_fit(more, labels).save(tmp_path / "a")
     loaded.partial_fit(more, labels).save(tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda a, m: a.__setitem__("means.total", a["means.total"][:, :2]), "means.total"),
-        (lambda a, m: a["means.mask"].__setitem__(0, 255), "means.total"),
-        (lambda a, m: a["means.mask"].__setitem__(0, 5), "means.mask"),
-        (lambda a, m: a.__setitem__("means.sq_norm", a["means.sq_norm"][:3]), "means.sq_norm"),
-        (lambda a, m: a.pop("means.sq_norm"), "means"),
-        (lambda a, m: m["config"].__setitem__("start", -1.0), "start"),
-        (lambda a, m: m["config"].__setitem__("start", 1e7), "start"),
-    ],
-)  # fmt: skip
-def test_broken_means_are_found(tmp_path, change, message):
-    X, y = rows(n_classes=30)
-    RecallTreeClassifier(start=4.0, n_epochs=1, random_state=0).fit(X, y).save(tmp_path / "m")
-    broken(tmp_path / "m", change)
-    with pytest.raises(ModelFormatError, match=message):
-        load_model(tmp_path / "m", verify=False)
-
-
-def test_a_start_without_its_means_is_found(tmp_path):
-    X, y = rows(n_classes=30)
-    RecallTreeClassifier(n_epochs=1, random_state=0).fit(X, y).save(tmp_path / "m")
-    broken(tmp_path / "m", lambda a, m: m["config"].__setitem__("start", 4.0))
-    with pytest.raises(ModelFormatError, match=r"means\.total"):
-        load_model(tmp_path / "m", verify=False)
 
 
 @pytest.mark.parametrize("several_trees", [1, 3])
@@ -188,7 +159,7 @@ def test_options_of_every_kind_survive(tmp_path):
     state.normal()
     options = {
         "learner": SGD(rate=0.25, decay=0.5),
-        "router_learner": AdaGrad(),
+        "n_candidates": 7,
         "class_weight": {0: 2.0, 1: 0.5},
         "random_state": state,
         "max_depth": 3,

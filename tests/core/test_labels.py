@@ -5,10 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyclass.core.labels import EMPTY, add_mass, find, mass_of, place, refill
-from manyclass.core.sets import LabelSet, add_label
+from manyclass.core.labels import EMPTY, LabelSet, add_label, add_mass, find, mass_of, move_table, place, refill
 from manyclass.core.state import Candidates, LabelTable, make, resize
-from manyclass.core.tables import move_table
 from manyclass.core.topk import best_columns, offer
 
 pairs = st.tuples(st.integers(0, 2**31 - 2) | st.integers(0, 5), st.integers(0, 2**31 - 2) | st.integers(0, 5))

@@ -46,8 +46,8 @@ def test_resolve(learner, n_features, sparse, expected):
 
 @pytest.mark.parametrize("learner", ["adam", None, 3, SGD])
 def test_resolve_names_the_option_and_the_choices(learner):
-    with pytest.raises(ValueError, match="router_learner must be one of 'auto', 'sgd'"):
-        resolve(learner, n_features=3, sparse=False, name="router_learner")
+    with pytest.raises(ValueError, match="learner must be one of 'auto', 'sgd'"):
+        resolve(learner, n_features=3, sparse=False)
 
 
 def test_slowed_by_epoch():

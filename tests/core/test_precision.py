@@ -21,10 +21,8 @@ from manyclass.core.state import flatten
 
 MAKERS = {
     "recall tree": lambda: RecallTreeClassifier(n_epochs=3, random_state=0),
-    "start and path features": lambda: RecallTreeClassifier(
-        start=4.0, path_features="crossed", n_epochs=2, random_state=0
-    ),
-    "hashed": lambda: RecallTreeClassifier(start=4.0, table_bits=8, n_epochs=2, random_state=0),
+    "path features": lambda: RecallTreeClassifier(path_features="crossed", n_epochs=2, random_state=0),
+    "hashed": lambda: RecallTreeClassifier(table_bits=8, n_epochs=2, random_state=0),
     "label tree": lambda: LabelTreeClassifier(arity=4, random_state=0),
     "spectral tree": lambda: SpectralTreeClassifier(n_candidates=5, random_state=0),
     "spectral tree, low rank": lambda: SpectralTreeClassifier(n_candidates=5, rank=8, random_state=0),

@@ -10,7 +10,7 @@ from manyclass import LabelTreeClassifier, LomTreeClassifier, OneAgainstAllClass
 KINDS = [
     RecallTreeClassifier(n_epochs=2, random_state=0),
     RecallTreeClassifier(n_epochs=2, random_state=0, beam=1, path_features="bias"),
-    RecallTreeClassifier(n_epochs=2, random_state=0, arity=3, start=2.0),
+    RecallTreeClassifier(n_epochs=2, random_state=0, arity=3),
     LabelTreeClassifier(n_epochs=2, random_state=0),
     OneAgainstAllClassifier(n_epochs=2, random_state=0),
     LomTreeClassifier(n_epochs=2, random_state=0),

@@ -5,12 +5,12 @@ import pytest
 
 from manyclass.core.model_file import ModelFormatError
 from manyclass.core.precision import PRECISIONS, narrow, widen
-from manyclass.core.state import Columns, Linear, Means, Routers, Scale, fields_of, flatten, make
+from manyclass.core.state import Columns, Linear, Routers, Scale, fields_of, flatten, make
 from manyclass.estimators import ESTIMATORS
 from manyclass.label_tree.weights import SlimBlocks
 
 ROUNDED = [precision for precision in PRECISIONS if precision != "float32"]
-TYPES = {"scale": Scale, "scorer": Linear, "columns": Columns, "means": Means, "routers": Routers, "blocks": SlimBlocks}
+TYPES = {"scale": Scale, "scorer": Linear, "columns": Columns, "routers": Routers, "blocks": SlimBlocks}
 
 
 def bank(weight, sizes=None):
@@ -56,7 +56,7 @@ def test_the_schema_says_which_weights_may_be_rounded():
         for name, field in fields_of(group).items()
         if field.rounds
     }
-    assert rounded == {"Linear.weight", "Means.total", "Routers.weight", "SlimBlocks.value", "Columns.weight",
+    assert rounded == {"Linear.weight", "Routers.weight", "SlimBlocks.value", "Columns.weight",
                        "Projection.weight"}  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def test_how_far_weights_move():
 
 
 @pytest.mark.parametrize("precision", ROUNDED)
-@pytest.mark.parametrize("kind", ["column", "line", "entry", "length"])
+@pytest.mark.parametrize("kind", ["column", "line", "entry"])
 def test_features_of_all_sizes_share_a_scale(precision, kind):
     """What a weight does to a score is weight × size: with sizes from 1e-8 to 1e8, all must survive."""
     rng = np.random.default_rng(0)
@@ -115,11 +115,6 @@ def test_features_of_all_sizes_share_a_scale(precision, kind):
         routers.feature[:] = np.tile(np.arange(32), 32)
         routers.weight[:] = (effect / sizes).reshape(-1)
         state["routers"], by_size, effect, name = routers, np.tile(sizes, 32), effect.reshape(-1), "routers.weight"
-    elif kind == "length":
-        means = make(Means, row=32, total_row=32, total_column=32)
-        means.total[:] = effect / sizes[:, None]
-        means.sq_norm[:] = (means.total.astype(np.float64) ** 2).sum(axis=1)
-        state["means"], by_size, name = means, sizes[:, None], "means.total"
     arrays, back = there_and_back(state, precision)
     np.testing.assert_allclose(back[name] * by_size, effect, atol=0.02)
     same(again(state, back, precision), arrays)
@@ -181,14 +176,12 @@ def change(name, how):
         ("float16", change("routers.feature", lambda f: f - 1), "outside"),
         ("float16", change("routers.feature", lambda f: f[:-1]), "features"),
         ("int8", lambda a: a.pop("routers.feature"), "feature is not there"),
-        ("int8", lambda a: a.pop("means.sq_norm"), "sq_norm is not there"),
         ("int8", lambda a: a.__setitem__("magic.weight", a["scorer.weight"]), "no group"),
     ],
 )  # fmt: skip
 def test_hostile_arrays_are_refused(precision, broken, message):
     state = bank(np.random.default_rng(0).normal(size=(20, 7)).astype(np.float32), np.ones(7))
-    state["routers"], state["means"] = make(Routers, node_end=2, entry=5, node=1), make(Means, row=4, total_row=4,
-                                                                                       total_column=7)  # fmt: skip
+    state["routers"] = make(Routers, node_end=2, entry=5, node=1)
     state["routers"].feature[:] = np.arange(5)
     arrays = narrow(state, precision)
     widen(dict(arrays), TYPES, precision)

@@ -23,10 +23,8 @@ TREES = {
     "paper": {"beam": 1, "loss": "logistic", "path_features": "bias"},
     "crossed": {"path_features": "crossed", "beam": 2},
     "hashed": {"table_bits": 9, "path_features": "stop"},
-    "randomized": {"randomized": True, "bernstein": 0.5},
-    "sgd": {"learner": SGD(rate=0.5), "router_learner": "sgd"},
-    "start": {"start": 5.0},
-    "hashed start": {"start": 5.0, "table_bits": 9},
+    "bernstein": {"bernstein": 0.5},
+    "sgd": {"learner": SGD(rate=0.5)},
 }
 FLAT = {"default": {}, "hashed": {"table_bits": 10}, "negatives": {"n_negatives": 3}, "rank": {"rank": 4}}
 LOM_TREES = {
@@ -114,15 +112,15 @@ def many_again(many):
 def test_the_stream_outgrows_every_first_size(many):
     """Otherwise the tests of cuts would say nothing about growth."""
     X, y = many
-    options = {"table_bits": 9, "path_features": "stop", "start": 5.0}
+    options = {"table_bits": 9, "path_features": "stop"}
     start = RecallTreeClassifier(random_state=1, **options).partial_fit(X[:3], y[:3])
     before = {name: array.shape for name, array in flatten(start._state).items()}
     assert start._state["scorer"].mask[0] == 0
     start.partial_fit(X[3:], y[3:])
     after = {name: array.shape for name, array in flatten(start._state).items()}
     grown = {name.split(".")[0] for name in after if after[name] != before[name]}
-    assert {"tree", "router", "scorer", "path", "means", "candidates", "table"} <= grown
-    assert start._state["scorer"].mask[0] == start._state["means"].mask[0] == 2**9 - 1
+    assert {"tree", "router", "scorer", "path", "candidates", "table"} <= grown
+    assert start._state["scorer"].mask[0] == 2**9 - 1
 
 
 @each_in_epochs
@@ -182,17 +180,6 @@ def test_float32_and_float64_are_the_same_bytes(kind, options, many):
     np.testing.assert_array_equal(models[0].predict(single), models[1].predict(np.asfortranarray(single)))
 
 
-def test_randomized_routing_is_seeded(many):
-    X, y = many
-    first, same, other, plain = (
-        RecallTreeClassifier(random_state=seed, randomized=randomized, bernstein=None).partial_fit(X, y)
-        for seed, randomized in ((1, True), (1, True), (2, True), (1, False))
-    )
-    assert bytes_of(first) == bytes_of(same)
-    assert bytes_of(first)["tree.children"] != bytes_of(other)["tree.children"]
-    assert bytes_of(first)["tree.children"] != bytes_of(plain)["tree.children"]
-
-
 def test_partial_fit_after_fit_goes_on_at_the_last_pace(digits):
     """A full first step on rows that come later would undo what fit had settled."""
     X, y = digits
@@ -205,14 +192,13 @@ def test_partial_fit_after_fit_goes_on_at_the_last_pace(digits):
     assert gone_on < 0.05 * np.abs(fresh._state["scorer"].weight).max()
 
 
-@pytest.mark.parametrize("start", [0.0, 50.0])
-def test_the_progressive_error_of_a_stream_is_the_share_answered_wrongly_before_learning(digits, start):
+def test_the_progressive_error_of_a_stream_is_the_share_predicted_wrongly_before_learning(digits):
     X, y = digits
-    model, wrong = RecallTreeClassifier(random_state=0, start=start), 1  # the first row has no answer yet
+    model, wrong = RecallTreeClassifier(random_state=0), 1  # the first row has no prediction yet
     model.partial_fit(X[:1], y[:1])
     for i in range(1, 60):
         wrong += int(model.predict(X[i : i + 1])[0] != y[i])
         model.partial_fit(X[i : i + 1], y[i : i + 1])
     assert model.progressive_error_ == pytest.approx(wrong / 60)
-    whole = RecallTreeClassifier(random_state=0, start=start).partial_fit(X[:60], y[:60])
+    whole = RecallTreeClassifier(random_state=0).partial_fit(X[:60], y[:60])
     assert whole.progressive_error_ == model.progressive_error_

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from manyclass import RecallTreeClassifier
 from manyclass.core.inputs import Csr, Dense
 from manyclass.core.labels import add_mass, n_log_n_rise
 from manyclass.core.learners import SGD, AdaGrad, NormalizedAdaGrad
@@ -26,7 +27,6 @@ OPTIONS = {
     "loss": st.sampled_from(["softmax", "logistic"]),
     "learner": st.sampled_from(list(LEARNERS)),
     "router": st.sampled_from(list(LEARNERS)),
-    "start": st.sampled_from([0.0, 0.5, 3.0, 10.0]),
     "arity": st.sampled_from([2, 2, 3, 5]),
 }
 
@@ -52,13 +52,18 @@ def as_batch(X, sparse):
     return Csr(rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data)
 
 
+def resolve(learner=SGD(), router=SGD(), **changes):  # noqa: B008
+    """Options of the model, with routers that learn by any rule; given as a user would."""
+    words = {"n_candidates": "auto", "max_depth": "auto", "beam": 1, "bernstein": None, "table_bits": 20, **changes}
+    options = RecallTreeClassifier(learner=learner, **words)._resolve_options(1, False, 0)
+    return options._replace(router_update=router.update, router_rate=router.rate, router_decay=router.decay)
+
+
 def learn_both(X, y, weights, sparse, learner, router, **options):
-    """(config, state) of the package and the reference tree after the same stream."""
-    config = model.Config(
-        learner=LEARNERS[learner], router_learner=LEARNERS[router], randomized=False, table_bits=20, seed=0, **options
-    )  # fmt: skip
-    state = model.init(config, X.shape[1])
-    model.learn(config, state, as_batch(X, sparse), y, weights)
+    """(options, state) of the package and the reference tree after the same stream."""
+    resolved = resolve(LEARNERS[learner], LEARNERS[router], **options)
+    state = model.init(resolved, X.shape[1])
+    model.learn(resolved, state, as_batch(X, sparse), y, weights)
     tree = reference.RecallTree(
         X.shape[1],
         learner=(learner, LEARNERS[learner].rate),
@@ -67,14 +72,14 @@ def learn_both(X, y, weights, sparse, learner, router, **options):
     )
     for x, label, weight in zip(X.astype(float), y, weights, strict=True):
         tree.learn(x, int(label), float(weight))
-    return config, state, tree
+    return resolved, state, tree
 
 
 @settings(max_examples=60, report_multiple_bugs=False)
 @given(seed=st.integers(0, 10**6), n_labels=st.integers(1, 12), sparse=st.booleans(), **OPTIONS)
 def test_kernel_equals_reference(seed, n_labels, sparse, learner, router, **options):
     X, y, weights = stream(seed, 70, n_labels, sparse)
-    config, state, tree = learn_both(X, y, weights, sparse, learner, router, **options)
+    resolved, state, tree = learn_both(X, y, weights, sparse, learner, router, **options)
     grown = state["tree"]
     assert grown.n_nodes[0] == len(tree.nodes)
     for node in tree.nodes:
@@ -88,12 +93,12 @@ def test_kernel_equals_reference(seed, n_labels, sparse, learner, router, **opti
         assert state["candidates"].covered[node.number] == pytest.approx(sum(node.hist[b] for b in node.best))
     assert state["seen"].mass[0] == pytest.approx(tree.mass)
     assert state["seen"].wrong_mass[0] == pytest.approx(tree.wrong_mass)
-    same_answers(config, state, tree, X, sparse, n_labels)
+    same_predictions(resolved, state, tree, X, sparse, n_labels)
 
 
-def same_answers(config, state, tree, X, sparse, n_labels):
-    answers = model.predict(config, state, as_batch(X, sparse), n_labels, n_labels)
-    for x, labels, scores, work in zip(X.astype(float), *answers, strict=True):
+def same_predictions(options, state, tree, X, sparse, n_labels):
+    found = model.predict(options, state, as_batch(X, sparse), n_labels, n_labels)
+    for x, labels, scores, work in zip(X.astype(float), *found, strict=True):
         expected = tree.scores(x)
         n = min(len(expected), n_labels)
         np.testing.assert_allclose(scores[:n], [score for _, score in expected], rtol=1e-3, atol=1e-4)
@@ -102,19 +107,19 @@ def same_answers(config, state, tree, X, sparse, n_labels):
         assert sorted(labels.tolist()) == list(range(n_labels))
         close = n > 1 and abs(expected[0][1] - expected[1][1]) < 1e-4
         assert n == 0 or close or labels[0] == expected[0][0]
-        assert work[3] >= len(expected)  # rows answered together score a label at each node where they meet it
+        assert work[3] >= len(expected)  # rows predicted together score a label at each node that has it
         assert work[0] == tree.paths(x)[0][1].depth
 
 
 @pytest.mark.parametrize("arity", [2, 4])
 @pytest.mark.parametrize("beam", [1, 5])
-def test_rows_answered_together_equal_the_reference(beam, arity):
-    """Dense rows without path features and start go node by node: the drawn cases above seldom do."""
+def test_rows_predicted_together_equal_the_reference(beam, arity):
+    """Dense rows without path features go node by node: the drawn cases above seldom do."""
     X, y, weights = stream(5, 120, 12, False)
     options = {"n_candidates": 4, "max_depth": 4, "bernstein": None, "path_features": "off", "beam": beam}
-    both = learn_both(X, y, weights, False, "sgd", "adagrad", loss="softmax", start=0.0, arity=arity, **options)
+    both = learn_both(X, y, weights, False, "sgd", "adagrad", loss="softmax", arity=arity, **options)
     assert model._goes_by_node(*both[:2], as_batch(X, False))
-    same_answers(*both, X, False, 12)
+    same_predictions(*both, X, False, 12)
 
 
 def test_reference_stream_is_not_trivial():
@@ -137,10 +142,10 @@ def bound(node, state, bernstein):
 @pytest.fixture
 def worked_example():
     """Label 1 two times, label 4 fifty times, label 3 ten times, F = 2 [RT §2.1]: in a tree that is only a root."""
-    config = model.Config(1.0, 2, 0, "off", 1, False, "softmax", 20, SGD(), SGD(), 0)
-    state = model.init(config, 1)
+    options = resolve(bernstein=1.0, n_candidates=2, max_depth=0)
+    state = model.init(options, 1)
     labels = np.repeat([1, 4, 3], [2, 50, 10]).astype(np.int32)
-    model.learn(config, state, Dense(np.ones((62, 1), np.float32)), labels, np.ones(62))
+    model.learn(options, state, Dense(np.ones((62, 1), np.float32)), labels, np.ones(62))
     return state
 
 
@@ -226,20 +231,19 @@ def test_the_side_of_lower_rise_lowers_the_entropy(left, right, label):
 
 def router_after(label, n_steps=30):
     """Score of a root's router for one row whose label is at home in the left child, after some steps."""
-    config = model.Config(None, 4, 1, "off", 1, False, "softmax", 20, SGD(), SGD(1.0), 0)
-    state = model.init(config, 2)
+    options = resolve(router=SGD(1.0), n_candidates=4, max_depth=1)
+    state = model.init(options, 2)
     tree, counts, table = state["tree"], state["counts"], state["table"]
     tree.children[0], tree.parent[1:3], tree.depth[1:3], tree.n_nodes[0] = (1, 2), 0, 1, 3
     for node, own in ((1, 7), (2, 8)):
         add_mass(table, node, own, 10.0)
         counts.total[node] = 10.0
-    batch, options = Dense(np.array([[1.0, 0.0]], np.float32)), model.options_of(config)
+    example = kernel.Example(Dense(np.array([[1.0, 0.0]], np.float32)), 0, label, 1.0, 1.0)
+    nodes = model._nodes(options, state)
     for _ in range(n_steps):
-        kernel.observe_scale(state["scale"], batch, 0)
+        kernel.observe_scale(state["scale"], example.batch, 0)
         step = kernel.pace(options.router_update, options.router_rate, state["scale"], 1.0)
-        route = kernel.update_router(
-            tree, state["router"], counts, table, 0, batch, 0, label, 1.0, step, state["scale"], options
-        )
+        route = kernel.update_router(nodes, 0, example, step, state["scale"])
     return route
 
 
@@ -255,10 +259,10 @@ def test_a_label_at_home_nowhere_teaches_nothing():
 @pytest.mark.parametrize("n", [2, 3, 6, 7, 100])
 def test_rounding_does_not_choose_a_side(n):
     """The rise in a pure child is zero up to rounding, and must leave an untaught router where it was: right."""
-    config = model.Config(None, 4, 1, "off", 1, False, "softmax", 20, SGD(), SGD(1.0), 0)
-    state = model.init(config, 2)
+    options = resolve(router=SGD(1.0), n_candidates=4, max_depth=1)
+    state = model.init(options, 2)
     batch = Dense(np.ones((n + 1, 2), np.float32))
-    model.learn(config, state, batch, np.zeros(n + 1, np.int32), np.ones(n + 1))
+    model.learn(options, state, batch, np.zeros(n + 1, np.int32), np.ones(n + 1))
     assert state["tree"].n_nodes[0] == 2
     assert state["router"].weight.any() == np.False_
 
@@ -266,19 +270,14 @@ def test_rounding_does_not_choose_a_side(n):
 # -- sizes -----------------------------------------------------------------------------------------------------
 
 
-def options(**changes):
-    config = model.Config(None, None, None, "off", 1, False, "softmax", 20, SGD(), SGD(), 0)
-    return model.options_of(config)._replace(**changes)
-
-
 @pytest.mark.parametrize(("n_labels", "wanted"), [(1, 4), (2, 4), (3, 8), (1000, 40), (1024, 40), (10**6, 80)])
 def test_candidates_are_logarithmic(n_labels, wanted):
-    assert kernel.candidates_wanted(n_labels, options()) == wanted
-    assert kernel.candidates_wanted(n_labels, options(n_candidates=7)) == 7
+    assert kernel.wanted_candidates(n_labels, resolve()) == wanted
+    assert kernel.wanted_candidates(n_labels, resolve(n_candidates=7)) == 7
 
 
 @pytest.mark.parametrize("n_labels", [1, 2, 5, 1000, 10**6])
 def test_depth_is_logarithmic(n_labels):
-    assert kernel.depth_limit(n_labels, 40, options()) == max(1, math.ceil(math.log2(n_labels)))
-    assert kernel.depth_limit(n_labels, 40, options(max_depth=3)) == 3
-    assert kernel.depth_limit(n_labels, 40, options(beam=4)) <= kernel.depth_limit(n_labels, 40, options())
+    assert kernel.depth_limit(n_labels, 40, resolve()) == max(1, math.ceil(math.log2(n_labels)))
+    assert kernel.depth_limit(n_labels, 40, resolve(max_depth=3)) == 3
+    assert kernel.depth_limit(n_labels, 40, resolve(beam=4)) <= kernel.depth_limit(n_labels, 40, resolve())

@@ -1,4 +1,4 @@
-"""The Recall Tree in plain numpy and dicts, one example at a time: what the kernels must equal.
+"""The Recall Tree in plain numpy and dicts, one example at a time: the oracle of the kernels.
 
 Written from the paper (Algorithms 1-4, Eq. 1) with the same departures as the package:
 
@@ -6,11 +6,10 @@ Written from the paper (Algorithms 1-4, Eq. 1) with the same departures as the p
 - a router learns the side that raises mass x entropy less (the paper prints the other sign), weighted by the
   difference of the rises, not divided by the node's total;
 - routers do not see path features;
-- the candidates met when answering learn beside those of the training path;
+- the candidates of the prediction learn besides those of the training path;
 - several paths, those within MARGIN of the best; gradients below NEGLIGIBLE are skipped;
-- with more than two children, each has a router of its own, all are born together, and they learn by softmax towards
-  the child that raises mass x entropy least, weighted by how much less than the mean of the others;
-- with a start, a score begins at start x cosine of the row and the sum of the label's rows so far.
+- with more than two children, each has a router, all are created together, and they learn by softmax towards
+  the child that raises mass x entropy least, weighted by how much less than the mean of the others.
 """
 
 import math
@@ -97,11 +96,10 @@ def mass_entropy(masses):
 
 class RecallTree:
     def __init__(self, n_features, *, n_candidates, max_depth, bernstein=None, path_features="off", beam=1,
-                 loss="softmax", learner=("sgd", 1.0), router=("sgd", 1.0), start=0.0, arity=2):  # fmt: skip
+                 loss="softmax", learner=("sgd", 1.0), router=("sgd", 1.0), arity=2):  # fmt: skip
         self.n_features, self.scale = n_features, Scale(n_features)
         self.n_candidates, self.max_depth, self.bernstein, self.beam = n_candidates, max_depth, bernstein, beam
         self.path_features, self.loss, self.learner, self.router = path_features, loss, learner, router
-        self.start, self.sums = start, {}
         self.arity = arity
         self.root = Node(0, None, n_features, arity)
         self.nodes, self.scorers, self.own = [self.root], {}, {}
@@ -163,7 +161,7 @@ class RecallTree:
         seen = np.zeros_like(x) if self.path_features == "bias" else x
         extra = [self.own[node.number, label].score(seen) for node in self.path_nodes(home)
                  if (node.number, label) in self.own]  # fmt: skip
-        return self.scorer(label).score(x) + sum(extra) + self.start * cosine(x, self.sums.get(label, 0.0 * x))
+        return self.scorer(label).score(x) + sum(extra)
 
     def scorer(self, label):
         return self.scorers.setdefault(label, Linear(self.n_features))
@@ -191,7 +189,6 @@ class RecallTree:
                 scored[other] = self.score(x, other, stop)
         if label in met:
             self.update_scorers(x, label, weight, met, scored)
-        self.sums[label] = self.sums.get(label, 0.0) + weight * x
 
     def descend(self, x, label, weight):
         node = self.root
@@ -264,11 +261,6 @@ class RecallTree:
             for node in nodes:
                 own = self.own.setdefault((node.number, known), Linear(self.n_features))
                 own.learn(x, gradient * weight, share, self.scale, only_bias=self.path_features == "bias")
-
-
-def cosine(x, y):
-    lengths = math.sqrt((x @ x) * (y @ y))
-    return float(x @ y) / lengths if lengths > 0 else 0.0
 
 
 def softmax(scores):

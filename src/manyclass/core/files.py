@@ -169,6 +169,8 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
     out._precision = metadata.get("precision", "float32")
     fits = out._precision in PRECISIONS and (out._precision == "float32" or out._slim)
     need(fits, f"the precision is {out._precision!r}, which is unknown or requires a slim model.")
+    if hasattr(model, "arrays_from_file"):
+        arrays = model.arrays_from_file(arrays)
     out._state = unflatten(widen(arrays, model.GROUPS, out._precision), model.GROUPS)
     model.check(out._options, out._state, n, len(out._index), out._slim)
     if verify:

@@ -1,19 +1,18 @@
-"""How often each label came by each node: the (node, label) mass table, and sorted candidate lists."""
+"""Labels at nodes: the (node, label) mass table, the lists of candidates, sets of labels, and filling predictions."""
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..jit import device, inlined
-from .sets import add_label
+from .invariants import is_power, need, need_range
+from .state import fields_of, make
 from .topk import offer
 
 EMPTY = -1
 
-# How n ln n rises from n = 0, 1, 2, ... by one: most labels have been at most nodes a few times only.
-_N_COUNTS = 512
-_COUNTS = np.arange(1.0, _N_COUNTS)
-_RISES = np.concatenate([[0.0], np.log(_COUNTS + 1.0) + _COUNTS * np.log1p(1.0 / _COUNTS)])
+# -- the mass table: open addressing on (node, label) --------------------------------------------------------------
 
 
 @device
@@ -24,7 +23,7 @@ def key_of(node, label):
 
 @device
 def first_look(table, key):
-    """Where to look for a key first."""
+    """The entry where the search for a key begins."""
     last = table.key.shape[0] - 1  # the length is a power of two
     h = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     return np.int64((h ^ (h >> np.uint64(29))) >> np.uint64(3)) & last
@@ -49,7 +48,7 @@ def mass_of(table, node, label):
 
 @device
 def entry_of(table, node, label):
-    """Entry of (node, label), made where there is none yet. Mutates: table. Cost: O(1) expected."""
+    """Entry of (node, label), created if missing. Mutates: table. Cost: O(1) expected."""
     at = find(table, node, label)
     if table.key[at] == EMPTY:
         table.key[at] = key_of(node, label)
@@ -59,46 +58,56 @@ def entry_of(table, node, label):
 
 @device
 def add_mass(table, node, label, weight):
-    """Raise the mass of label at node; return its entry. Mutates: table. Cost: O(1) expected."""
+    """Add weight to the mass of label at node; return its entry. Mutates: table. Cost: O(1) expected."""
     at = entry_of(table, node, label)
     table.mass[at] += weight
     return at
 
 
 @device
-def count_at(table, node, label, weight):
-    """Raise the mass of label at node; return the new mass. Mutates: table. Cost: O(1) expected."""
-    at = add_mass(table, node, label, weight)
-    return table.mass[at]
-
-
-@device
 def enter_keys(table, keys, entries):
-    """Make an entry for each key and note which. Mutates: table, entries. Cost: O(keys)."""
+    """Create an entry for each key and write down which. Mutates: table, entries. Cost: O(keys)."""
     for k in range(keys.shape[0]):
         entries[k] = entry_of(table, np.int64(keys[k] >> 32), np.int64(keys[k] & 0xFFFFFFFF))
 
 
-@device
-def n_log_n_rise(n, weight):
-    """By how much n ln n (0 at 0) rises with n. Cost: O(1), without a logarithm for few rows of weight 1.
+def move_table(table: Any, size: int, alive: np.ndarray | None = None) -> Any:
+    """The same entries in a new table of `size` entries; with `alive`, only those of these nodes."""
+    return move_entries(table, size, alive)[0]
 
-    Where n is large, by a series whose first missing term is below 1e-7 x weight: one logarithm instead of two.
-    """
-    at = np.int64(n) if n < _N_COUNTS else np.int64(0)
-    if weight == 1.0 and at == n and n < _N_COUNTS:
-        return _RISES[at]
-    if n > 2048.0 * weight:
-        return weight * (math.log(n) + 1.0 + 0.5 * weight / n)
-    rest = n * math.log1p(weight / n) if n > 0.0 else 0.0
-    return weight * math.log(n + weight) + rest
+
+def move_entries(table: Any, size: int, alive: np.ndarray | None = None) -> tuple[Any, np.ndarray]:
+    """The moved table, and the new place of each entry: -1 if dropped, and at the end, so that place[-1] is -1."""
+    kept = np.flatnonzero(table.key != EMPTY)
+    if alive is not None:
+        kept = kept[np.isin(table.key[kept] >> 32, alive)]
+    moved, entries = make(type(table), entry=size), np.empty(len(kept), np.int64)
+    enter_keys(moved, table.key[kept], entries)
+    for name, field in fields_of(type(table)).items():
+        if field.dims == ("entry",) and name != "key":
+            getattr(moved, name)[entries] = getattr(table, name)[kept]
+    place = np.full(len(table.key) + 1, -1, np.int64)
+    place[kept] = entries
+    return moved, place
+
+
+def check_table(table: Any, n_nodes: int, n_labels: int) -> None:
+    """ModelFormatError unless searches end and all nodes and labels exist."""
+    need(is_power(len(table.key)), f"the table has {len(table.key)} entries, not a power of two.")
+    full = table.key != EMPTY
+    need(table.n_entries[0] == full.sum() < len(table.key), f"table.n_entries is {table.n_entries[0]}.")
+    need_range("nodes of table.key", table.key[full] >> 32, 0, n_nodes)
+    need_range("labels of table.key", table.key[full] & 0xFFFFFFFF, 0, n_labels)
+
+
+# -- candidates: the heaviest labels of each node ------------------------------------------------------------------
 
 
 @device
 def place(candidates, node, label, mass):
-    """Put label with its mass where it belongs in the node's list of heaviest labels, if it belongs there.
+    """Put label with its mass at its place in the node's list of heaviest labels, if it is heavy enough.
 
-    Mutates: candidates. Cost: O(candidates). A newcomer enters a full list only if heavier than the last.
+    Mutates: candidates. Cost: O(candidates). A new label enters a full list only if it is heavier than the last.
     """
     labels, masses = candidates.label[node], candidates.mass[node]
     size = np.int64(candidates.size[node])
@@ -124,47 +133,75 @@ def place(candidates, node, label, mass):
 
 @device
 def refill(candidates, table):
-    """Make the lists exact again after they were widened. Mutates: candidates. Cost: O(entries x candidates)."""
+    """Make the lists exact again after they became longer. Mutates: candidates. Cost: O(entries x candidates)."""
     for at in range(table.key.shape[0]):
         key = table.key[at]
         if key != EMPTY:
             place(candidates, np.int64(key >> 32), np.int64(key & 0xFFFFFFFF), table.mass[at])
 
 
-@inlined
-def take_candidates(candidates, node, begin, scratch, lists):
-    """Start a row's candidates with the list of one node, which holds each label once. Mutates: scratch, lists."""
-    n = np.int64(candidates.size[node])
-    for s in range(n):
-        label = np.int64(candidates.label[node, s])
-        add_label(scratch.known, label, scratch.stamp[0])
-        lists.label[begin + s], lists.home[begin + s] = label, node
-    return begin + n
+# -- entropy of a node's labels ------------------------------------------------------------------------------------
+
+# The rise of n ln n from n = 0, 1, 2, ... by one: most labels have been at most nodes only a few times.
+_N_COUNTS = 512
+_COUNTS = np.arange(1.0, _N_COUNTS)
+_RISES = np.concatenate([[0.0], np.log(_COUNTS + 1.0) + _COUNTS * np.log1p(1.0 / _COUNTS)])
 
 
-@inlined
-def join_candidates(candidates, node, end, scratch, lists):
-    """Append the labels of a node's list that are not there yet; return the new end. Mutates: scratch, lists."""
-    for s in range(candidates.size[node]):
-        label = np.int64(candidates.label[node, s])
-        if add_label(scratch.known, label, scratch.stamp[0]):
-            lists.label[end], lists.home[end] = label, node
-            end += 1
-    return end
+@device
+def n_log_n_rise(n, weight):
+    """The rise of n ln n (0 at 0) from n to n + weight. Cost: O(1), without a logarithm for few rows of weight 1.
+
+    If n is large, by a series whose first missing term is below 1e-7 x weight: one logarithm instead of two.
+    """
+    at = np.int64(n) if n < _N_COUNTS else np.int64(0)
+    if weight == 1.0 and at == n and n < _N_COUNTS:
+        return _RISES[at]
+    if n > 2048.0 * weight:
+        return weight * (math.log(n) + 1.0 + 0.5 * weight / n)
+    rest = n * math.log1p(weight / n) if n > 0.0 else 0.0
+    return weight * math.log(n + weight) + rest
+
+
+# -- sets of labels, and predictions with too few of them ----------------------------------------------------------
+
+
+class LabelSet(NamedTuple):
+    """A set by open addressing; the length is a power of two, at least twice the labels it will hold.
+
+    An entry belongs to the example whose stamp it has, so a new stamp empties the set in O(1).
+    """
+
+    label: np.ndarray
+    stamp: np.ndarray
+
+
+@device
+def add_label(known, label, stamp):
+    """Add label to the set; return whether it was missing. Mutates: known. Cost: O(1) expected."""
+    last = known.label.shape[0] - 1
+    at = np.int64((np.uint64(label) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)) & last
+    while known.stamp[at] == stamp:
+        if known.label[at] == label:
+            return False
+        at = (at + 1) & last
+    known.label[at] = label
+    known.stamp[at] = stamp
+    return True
 
 
 @device
 def remember(labels, n, stamp, known):
-    """Make a set of the first n labels. Mutates: known. Cost: O(n)."""
+    """Add the first n labels to the set. Mutates: known. Cost: O(n)."""
     for c in range(n):
         add_label(known, np.int64(labels[c]), stamp)
 
 
 @inlined
 def fill_up(tree, candidates, node, n_classes, stamp, size, labels, scores, known):
-    """Fill an answer of `size` labels with the ancestors' most frequent ones, then the rest in class order.
+    """Complete `size` predicted labels with the most frequent labels of node and its ancestors, then in class order.
 
-    Mutates: labels, scores, known. Cost: O(answers x depth), plus O(answers) when all ancestors are used up.
+    Mutates: labels, scores, known. Cost: O(labels x depth).
     """
     remember(labels, size, stamp, known)
     while node >= 0 and size < labels.shape[0]:
@@ -184,9 +221,9 @@ def fill_up(tree, candidates, node, n_classes, stamp, size, labels, scores, know
 
 @inlined
 def answer(tree, candidates, node, n_classes, met, score, n, stamp, labels, scores, known):
-    """The best of the n labels met, filled up from `node` upwards where they are too few.
+    """The best of n scored labels, completed by `fill_up` from `node` upwards.
 
-    Mutates: labels, scores, known. `stamp` is one that `known` has not seen, or that of the labels met.
+    `stamp` must be new to `known`, or that of the scored labels. Mutates: labels, scores, known.
     """
     size = np.int64(0)
     for c in range(n):

@@ -97,9 +97,7 @@ def _exponents(full: str, fields: dict[str, np.ndarray], how: Field, powers: np.
         need_range(f"the features of {full}", feature, 0, len(powers))
         return lambda part: powers[feature[part]]
     hashed = "mask" in fields and bool(fields["mask"].any())
-    if how.rounds == "length":
-        powers = _powers(np.sqrt(np.maximum(_vector(fields, "sq_norm", "f8"), 0.0)))
-    axis = {"column": 1, "line": 0, "length": 0}.get(how.rounds)
+    axis = {"column": 1, "line": 0}.get(how.rounds)
     if hashed or axis is None or shape[axis] != len(powers) or not powers.any():
         return None
     if axis == 1:

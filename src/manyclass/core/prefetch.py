@@ -1,4 +1,4 @@
-"""Ask for memory before it is needed: with many classes, waiting for it takes most of the time."""
+"""Prefetch memory before it is needed: with many classes, waiting for it takes most of the time."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 ir: Any = cgutils.ir
-_LINE = 64  # bytes that come together
-_MOST = 256  # bytes of a row to ask for; from there on the machine sees where it goes
+_LINE = 64  # bytes of a cache line
+_MOST = 256  # bytes of a row to prefetch; the processor prefetches the rest by itself
 
 
 def _build(context, builder, signature, args):
-    """Code that asks for the first lines of a row of a matrix, or for the line of an element."""
+    """Code that prefetches the first cache lines of a row of a matrix, or the line of an element."""
     kind = signature.args[0]
     array = context.make_array(kind)(context, builder, args[0])
     stride = cgutils.unpack_tuple(builder, array.strides, kind.ndim)[0]
@@ -33,8 +33,8 @@ def _prefetch(typingctx, matrix, row):
 
 
 def _nothing(matrix, row):
-    """Without a compiler there is nothing to ask for."""
+    """Without a compiler there is nothing to prefetch."""
 
 
-# prefetch_row(matrix, row): ask for a row of a matrix that will be read soon. Cost: a few instructions.
+# prefetch_row(matrix, row): prefetch a row of a matrix that will be read soon. Cost: a few instructions.
 prefetch_row: Any = _nothing if numba.config.DISABLE_JIT else _prefetch  # type: ignore[attr-defined]

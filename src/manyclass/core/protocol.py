@@ -70,6 +70,7 @@ class Model(Protocol):
       has no `partial_fit`;
     - `fit(options, state, X, batch, labels, weights, n_jobs, report)`: learn all rows at once instead of in epochs;
     - `tree_table(state, max_depth)`: the nodes as dictionaries, parents first;
+    - `arrays_from_file(arrays)`: the arrays of a file by name, which may be of an older version;
     - `trim(state, n_classes)`: the state without spare capacity, for files;
     - `predict_one(options, state, k, n_classes)`: a faster function for single rows;
     - `MOST_ROWS`: rows that one call of `predict` for the best label should get;

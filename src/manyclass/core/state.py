@@ -46,14 +46,6 @@ class Linear(NamedTuple):
     n_rows: Annotated[Array, Field("i8", ("one",))]
 
 
-class Means(NamedTuple):
-    """Running sums of the rows of each class: (class, feature), or one hashed table where `mask` is not 0."""
-
-    total: Annotated[Array, Field("f4", ("total_row", "total_column"), 0, "length")]
-    sq_norm: Annotated[Array, Field("f8", ("row",))]  # squared lengths of the sums
-    mask: Annotated[Array, Field("i8", ("one",))]
-
-
 class Counts(NamedTuple):
     """Mass of all labels that came by a node, and the bound on the recall of its candidates."""
 

@@ -1,4 +1,4 @@
-"""The best few of many, kept sorted."""
+"""The k best of many, kept sorted."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from ..jit import device, kernel
 
 @device
 def offer(labels, scores, size, label, score):
-    """Take (label, score) into the sorted best; return the new size. An equal score does not push ahead.
+    """Insert (label, score) into the k best; return the new size. Of equal scores the first stays ahead.
 
     Mutates: labels, scores. Cost: O(k).
     """

@@ -1,24 +1,24 @@
-"""A tree as parallel arrays: node 0 is the root, nodes come into being when first visited."""
+"""A tree as parallel arrays: node 0 is the root, nodes are created when first visited."""
 
 import numpy as np
 
 from ..jit import device
 
 LEFT, RIGHT = 0, 1
-DEEPEST = 60  # level that any tree may have
-# A typed number, not a literal, here and in all loops: Numba compiles a function anew for every kind of argument.
+DEEPEST = 60  # the deepest level of any tree
+# A typed number, not a literal: Numba compiles a function again for every type of argument.
 ROOT = np.int64(0)
 
 
 @device
 def is_leaf(tree, node):
-    """Whether a node of a tree whose nodes have two children or none has none."""
+    """Whether a node has no children, in a tree whose nodes have two or none."""
     return tree.children[node, LEFT] < 0
 
 
 @device
 def add_child(tree, node, side):
-    """Make the missing child of a node and return it. Mutates: tree. Cost: O(1)."""
+    """Create a missing child of a node and return it. Mutates: tree. Cost: O(1)."""
     child = tree.n_nodes[0]
     tree.n_nodes[0] = child + 1
     tree.children[node, side] = child
@@ -29,22 +29,22 @@ def add_child(tree, node, side):
 
 @device
 def add_children(tree, node, arity):
-    """Make all children of a node, side by side. Mutates: tree. Cost: O(arity)."""
+    """Create all children of a node, side by side. Mutates: tree. Cost: O(arity)."""
     for side in range(arity):
         add_child(tree, node, side)
 
 
 @device
 def has_children(tree, node):
-    """Whether a node has any child; with two, they may come into being one after the other, with more all at once."""
+    """Whether a node has any child; two are created one after the other, more all at once."""
     return tree.children[node, LEFT] >= 0 or tree.children[node, RIGHT] >= 0
 
 
 @device
 def renew(tree, node, parent, side):
-    """Make a node, new or taken out of the tree before, a childless child that knows nothing [LOM SetNode].
+    """Make a node, new or removed from the tree before, an untrained leaf below parent [LOM SetNode].
 
-    Its new identity leaves behind all that a table holds of the old one. Mutates: tree. Cost: O(1).
+    It gets a new identity, so table entries of the old one no longer belong to it. Mutates: tree. Cost: O(1).
     """
     tree.children[parent, side] = node
     tree.children[node, LEFT] = tree.children[node, RIGHT] = -1

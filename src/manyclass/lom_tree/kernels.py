@@ -9,9 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core import linear
-from ..core.labels import entry_of, mass_of, place
+from ..core.labels import LabelSet, entry_of, mass_of, place
 from ..core.margins import answer, answers, note_margin, route_target, router_pace, side_of, teach
-from ..core.sets import LabelSet
 from ..core.trees import DEEPEST, LEFT, RIGHT, ROOT, is_leaf, renew
 from ..core.updates import observe_scale
 from ..jit import device, inlined, kernel

@@ -7,12 +7,12 @@ import numpy as np
 from ..core.grown_trees import check_grown_tree, climb, tabulate
 from ..core.inputs import Batch
 from ..core.invariants import check_bank, check_candidates, check_scale, check_seen, need, need_no_pruning
+from ..core.labels import check_table, move_table
 from ..core.learners import Learner, slowed
 from ..core.linear import bank_bytes, grow_bank, make_bank, slim_bank
 from ..core.margins import ROUTER_LOSSES
 from ..core.protocol import Predictions, Scored, rows_of
 from ..core.state import Candidates, GrownTree, Linear, MarginTable, NodeMargins, Scale, Seen, State, cut, make, resize
-from ..core.tables import check_table, move_table
 from ..core.trees import DEEPEST
 from . import kernels as kernel
 

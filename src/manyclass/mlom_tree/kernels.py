@@ -10,10 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core import linear
-from ..core.labels import EMPTY, add_mass, entry_of, find, mass_of, place
+from ..core.labels import EMPTY, LabelSet, add_label, add_mass, entry_of, find, mass_of, place
 from ..core.margins import answer as answer_shares
 from ..core.margins import answers, mean, note_margin, route_target, router_pace, side_of, teach
-from ..core.sets import LabelSet, add_label
 from ..core.trees import DEEPEST, LEFT, RIGHT, ROOT, is_leaf, renew
 from ..core.updates import observe_scale
 from ..jit import device, inlined, kernel

@@ -7,7 +7,7 @@ import numpy as np
 from ..core.grown_trees import check_grown_tree, climb, depths, tabulate
 from ..core.inputs import Batch
 from ..core.invariants import check_bank, check_candidates, check_scale, check_seen, need, need_no_pruning, need_range
-from ..core.labels import EMPTY
+from ..core.labels import EMPTY, check_table, move_entries
 from ..core.learners import Learner, slowed
 from ..core.linear import bank_bytes, grow_bank, make_bank, slim_bank
 from ..core.margins import ROUTER_LOSSES
@@ -26,7 +26,6 @@ from ..core.state import (
     make,
     resize,
 )
-from ..core.tables import check_table, move_entries
 from ..core.trees import DEEPEST
 from . import kernels as kernel
 

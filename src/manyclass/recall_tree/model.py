@@ -1,219 +1,457 @@
-"""Recall Tree: state and verbs. The rules of the paper are in `kernels/recall_tree.py`."""
+"""Recall Tree: state, training, prediction, memory and file checks. The paper's algorithms are in `kernels.py`.
+
+The tree finds candidates without the scorers. So it can learn some rows ahead, on another thread, and hand over lists
+of candidates; the model is the same, byte for byte. Only path features make the scorers read the tree: then both learn
+row by row.
+"""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 
 from ..core.held import hold
 from ..core.inputs import Batch, Dense
-from ..core.linear import bank_bytes
-from ..core.losses import probabilities_batch
+from ..core.invariants import check_bank, check_candidates, check_scale, check_seen, need, need_no_pruning, need_range
+from ..core.labels import LabelSet, check_table, move_table, refill
+from ..core.linear import bank_bytes, grow_bank, make_bank, slim_bank
+from ..core.losses import LOSSES, probabilities_batch
 from ..core.protocol import Predictions, Scored, rows_of
-from ..core.state import Candidates, Counts, LabelTable, Linear, Means, Scale, Seen, State, Tree
-from . import answers as answer_kernels
-from . import blocks as block_kernels
-from . import kernels as kernel
-from .means import means_bytes
-from .state import (
-    ANSWER_GROUPS,
-    FIRST_CLASSES,
-    FIRST_ENTRIES,
-    FIRST_NODES,
-    Config,
-    groups_of,
-    make_fan,
-    make_lists,
-    make_scratch,
-    n_nodes,
-    options_of,
-    path_width,
-    width,
-)
-
-MANY_ROWS = 32  # worth answering together
-NODES_PER_ROW = 16
-MANY_NODES = 1 << 13  # routers that do not fit near the processor
-GATHER_DEPTH = 9
-
-from .file import check, slim  # noqa: F401  (part of the model's functions)
-from .learning import learn  # noqa: F401  (part of the model's functions)
-from .state import init  # noqa: F401  (part of the model's functions)
+from ..core.state import Candidates, Counts, LabelTable, Linear, Scale, Seen, State, Tree, copy, cut, make, resize
+from ..core.trees import DEEPEST
+from ..core.updates import ADAGRAD, NORMALIZED_ADAGRAD, SGD
+from . import batches, kernels
+from .kernels import BIAS, CROSSED, OFF, STOP, Fan, Lists, Nodes, Options, Rows, Scratch
 
 NAME = "recall-tree"
-MOST_ROWS = 1 << 16  # of many rows, more meet at a node
-ROWS_PER_THREAD = 1 << 11
-
-
-def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Predictions:
-    """The k best labels of all rows."""
-    n = rows_of(batch)
-    answers = Predictions(np.empty((n, k), np.int32), np.empty((n, k)), np.empty((n, 4), np.int64))
-    if _goes_by_node(config, state, batch):
-        groups = [state[name] for name in ("tree", "router", "scorer", "counts", "candidates", "table")]
-        gather, visits = _gather_depth(config, state, n), _make_visits(config, state, n, k)
-        rooms = make_scratch(config, state, k), make_fan(config), gather, visits
-        if k == 1:
-            best = _make_best(state, n)
-            block_kernels.best_by_node(*groups, batch, n_classes, options_of(config), *rooms, best, *answers)
-        else:
-            block_kernels.predict_by_node(*groups, batch, n_classes, options_of(config), *rooms, *answers)
-        return answers
-    groups, most = groups_of(config, state, ANSWER_GROUPS), width(config, state)
-    alone = make_scratch(config, state, k), make_fan(config), make_lists(1, most), np.empty(most)
-    answer_kernels.predict_batch(*groups, batch, n_classes, options_of(config), *alone, *answers)
-    return answers
-
-
-def predict_one(config: Config, state: State, k: int, n_classes: int) -> Callable[[Batch], Predictions]:
-    """A function that answers one row at a time, without overhead; the next call fills the same arrays anew."""
-    answers = Predictions(np.empty((1, k), np.int32), np.empty((1, k)), np.empty((1, 4), np.int64))
-    groups, most = groups_of(config, state, ANSWER_GROUPS), width(config, state)
-    alone = make_scratch(config, state, k), make_fan(config), make_lists(1, most), np.empty(most)
-    held = hold((*groups, n_classes, options_of(config), *alone, *answers))
-
-    def answer(batch: Batch) -> Predictions:
-        answer_kernels.predict_held(held, batch)
-        return answers
-
-    return answer
-
-
-def _goes_by_node(config: Config, state: State, batch: Batch) -> bool:
-    """Whether rows that meet at a node are worth scoring together: many dense ones, over plain weights."""
-    plain = config.path_features == "off" and config.start == 0 and state["scorer"].mask[0] == 0
-    many = rows_of(batch) >= max(MANY_ROWS, n_nodes(state) // NODES_PER_ROW)  # each node is looked at once
-    return plain and isinstance(batch, Dense) and many
-
-
-def _gather_depth(config: Config, state: State, n_rows: int) -> int:
-    """The level down to which rows are routed beforehand, so that like rows follow one another; 0: not at all."""
-    if n_nodes(state) <= MANY_NODES or 4 * n_rows < n_nodes(state):
-        return 0
-    return max(1, int(GATHER_DEPTH / math.log2(config.arity)))
-
-
-def _make_visits(config: Config, state: State, n_rows: int, k: int) -> block_kernels.Visits:
-    """Room for the visits of some rows; one answer needs none for scores."""
-    n = n_rows * config.beam
-    return block_kernels.Visits(
-        turn=np.empty(n_rows, np.int32),
-        first=np.empty(n_rows, np.int64),
-        last=np.empty(n_rows, np.int64),
-        node=np.empty(n, np.int32),
-        row=np.empty(n, np.int32),
-        order=np.empty(n, np.int32),
-        begin=np.empty(n_nodes(state) + 1, np.int32),
-        score=np.empty((n if k > 1 else 1, state["candidates"].label.shape[1])),
-    )
-
-
-def _make_best(state: State, n_rows: int) -> block_kernels.Best:
-    """Room for the best candidates of some rows."""
-    return block_kernels.Best(
-        score=np.empty(n_rows, np.float32),
-        label=np.empty(n_rows, np.int32),
-        visit=np.empty(n_rows, np.int32),
-        some=np.empty(state["candidates"].label.shape[1]),
-    )
-
-
-def score(config: Config, state: State, batch: Batch) -> Scored:
-    """All candidates of all rows with their probabilities."""
-    options, n = options_of(config), rows_of(batch)
-    most = width(config, state)
-    labels, scores = np.empty((n, most), np.int32), np.empty((n, most))
-    sizes = np.empty(n, np.int64)
-    groups = groups_of(config, state, ANSWER_GROUPS)
-    rooms = make_scratch(config, state), make_fan(config), make_lists(1, most), np.empty(most)
-    answer_kernels.candidates_batch(*groups, batch, options, *rooms, labels, scores, sizes)
-    probabilities_batch(scores, sizes, options.loss)
-    used = np.arange(most) < sizes[:, None]
-    return Scored(sizes, labels[used], scores[used])
-
-
-def paths(config: Config, state: State, batch: Batch) -> list[np.ndarray]:
-    """The nodes that each row passes, those of all its paths."""
-    options, tree = options_of(config), state["tree"]
-    longest = int(tree.depth[: n_nodes(state)].max()) + 1
-    nodes = np.full((rows_of(batch), longest * options.beam), -1, np.int32)
-    groups = [state[name] for name in ("tree", "router", "counts", "candidates", "table")]
-    rooms = make_scratch(config, state), make_fan(config)
-    answer_kernels.paths_batch(*groups, batch, options, *rooms, nodes)
-    return [np.unique(row[row >= 0]) for row in nodes]
-
-
-def memory(config: Config, n_features: int, n_classes: int, n_rows: int | None = None) -> int:
-    """Bytes of a trained model from sizes alone; the table of masses depends on the rows too, by default 40 a class."""
-    options = options_of(config)
-    n_slots = int(kernel.candidates_wanted(n_classes, options))
-    depth = int(kernel.depth_limit(n_classes, n_slots, options))
-    most = 2 << depth if config.arity == 2 else config.arity ** (depth + 1) // (config.arity - 1)
-    n_nodes = _room(min(most, 4 * n_classes), kernel.DEEPEST * (1 if config.arity == 2 else config.arity), FIRST_NODES)
-    adaptive, bits = config.learner.adaptive, config.table_bits
-    total = bank_bytes(n_nodes, n_features, bits, config.router_learner.adaptive)
-    total += bank_bytes(max(FIRST_CLASSES, n_classes), n_features, bits, adaptive)
-    if config.start > 0:
-        total += means_bytes(max(FIRST_CLASSES, n_classes), n_features, bits)
-    if config.path_features != "off":
-        nodes_each = 1 if config.path_features == "stop" else depth
-        total += bank_bytes(2 * n_slots * n_classes * nodes_each, path_width(config, n_features), bits, adaptive)
-    total += n_nodes * (8 + 4 * config.arity + 16 + 12 + 12 * n_slots) + 4 * n_features
-    return total + _table_bytes(depth, n_classes, 40 * n_classes if n_rows is None else n_rows)
-
-
-# Seen on data with 5 to 1,000 rows a class: on each level, a class of r rows is at some r ** 0.32 nodes.
-_SPREAD = 0.32
-
-
-def _table_bytes(depth: int, n_classes: int, n_rows: int) -> int:
-    """Bytes of the table of masses after so many rows."""
-    n_seen = n_classes * -math.expm1(-n_rows / n_classes)
-    entries = n_seen * (depth + 1) * (n_rows / n_seen) ** _SPREAD
-    return 20 * _room(int(2 * entries), 2 * kernel.DEEPEST, FIRST_ENTRIES)
-
-
-def _room(n: int, spare: int, first: int) -> int:
-    """Where doubling from `first` ends for n and some to spare."""
-    while first < n + spare:
-        first *= 2
-    return first
-
-
-def tree_table(state: State, max_depth: int | None = None) -> list[dict]:
-    """The nodes down to a depth, parents before children, with their heaviest labels."""
-    tree, counts, candidates = state["tree"], state["counts"], state["candidates"]
-    n = n_nodes(state)
-    wanted = np.arange(n) if max_depth is None else np.flatnonzero(tree.depth[:n] <= max_depth)
-    return [
-        {
-            "node": int(node),
-            "parent": int(tree.parent[node]),
-            "depth": int(tree.depth[node]),
-            "mass": float(counts.total[node]),
-            "labels": candidates.label[node, : candidates.size[node]],
-        }
-        for node in wanted
-    ]
-
-
 GROUPS = {
     "tree": Tree,
     "router": Linear,
     "scorer": Linear,
     "path": Linear,
-    "means": Means,
     "counts": Counts,
     "candidates": Candidates,
     "table": LabelTable,
     "scale": Scale,
     "seen": Seen,
 }
+MOST_ROWS = 1 << 16  # of many rows, more stop at the same node
+ROWS_PER_THREAD = 1 << 11
+
+PATH_FEATURES = {"off": OFF, "bias": BIAS, "stop": STOP, "crossed": CROSSED}
+MOST_PATHS, MOST_CHILDREN, MOST_CANDIDATES = 1024, 256, 10_000
+
+_FIRST_NODES, _FIRST_CLASSES, _FIRST_ENTRIES = 128, 16, 1024
+_AHEAD = 512  # rows that the tree learns ahead of the scorers
+_WIDE = 1 << 16  # features whose scales are not copied for a few rows
 
 
-Options = Config
+def init(options: Options, n_features: int, n_classes: int = 0) -> State:
+    """A tree that is only a root, with capacity for the classes known in advance."""
+    adaptive, router_adaptive, bits = options.update != SGD, options.router_update != SGD, options.table_bits
+    n_slots = kernels.wanted_candidates(1, options)
+    return {
+        "tree": make(Tree, node=_FIRST_NODES, side=options.arity),
+        "router": make_bank(_FIRST_NODES, n_features, bits, router_adaptive),
+        "scorer": make_bank(max(_FIRST_CLASSES, n_classes), n_features, bits, adaptive),
+        "path": make_bank(2, _path_width(options, n_features), bits, adaptive),
+        "counts": make(Counts, node=_FIRST_NODES),
+        "candidates": make(Candidates, node=_FIRST_NODES, slot=n_slots),
+        "table": make(LabelTable, entry=_FIRST_ENTRIES),
+        "scale": make(Scale, feature=n_features),
+        "seen": make(Seen),
+    }
+
+
+def n_nodes(state: State) -> int:
+    """Number of nodes."""
+    return int(state["tree"].n_nodes[0])
+
+
+def width(options: Options, state: State) -> int:
+    """The most labels scored per row."""
+    return (options.beam + 1) * state["candidates"].label.shape[1]
+
+
+def _path_width(options: Options, n_features: int) -> int:
+    """Weights of a (node, label) pair besides its bias; without weights, one that is not used."""
+    return n_features if options.path_features in (STOP, CROSSED) else 1
+
+
+def _nodes(options: Options, state: State) -> Nodes:
+    groups = {name: state[name] for name in Nodes._fields}
+    return Nodes(**groups if options.path_features != OFF else {**groups, "path": None})
+
+
+def _make_scratch(options: Options, state: State, k: int = 0) -> Scratch:
+    """Scratch for one row, and for k predicted labels."""
+    n_paths = options.beam * options.arity
+    n_set = 1 << (2 * (width(options, state) + k)).bit_length()
+    return Scratch(
+        np.empty(n_paths, np.int64),
+        np.empty(n_paths),
+        np.empty(n_paths, np.bool_),
+        LabelSet(np.empty(n_set, np.int32), np.full(n_set, -1, np.int64)),
+        np.zeros(1, np.int64),
+        None if options.arity == 2 else Fan(np.empty(options.arity), np.empty(options.arity)),
+    )
+
+
+def _make_lists(options: Options, state: State, n_rows: int = 1, n_labels: int = 0) -> Lists:
+    """Lists of the candidates of some rows, with capacity for n_labels more than one row may have."""
+    most = width(options, state)
+    return Lists(
+        np.zeros(1, np.int64),
+        np.zeros(n_rows + 1, np.int64),
+        np.empty(n_rows, np.int64),
+        np.empty(most + n_labels, np.int32),
+        np.empty(most + n_labels, np.int32),
+        np.empty(most),
+        np.empty(most),
+    )
+
+
+# -- training ------------------------------------------------------------------------------------------------------
+
+
+def learn(options: Options, state: State, batch: Batch, labels, weights, epoch: int = 0, n_jobs: int = 1) -> None:
+    """Learn all rows in order and enlarge arrays when a kernel stops for it. Mutates: state."""
+    options = options._replace(
+        rate=max(options.rate * options.decay**epoch, 1e-30),  # no step must become 0
+        router_rate=max(options.router_rate * options.router_decay**epoch, 1e-30),
+    )
+    rows, n_features = Rows(batch, labels, weights), len(state["scale"].inverse)
+    few_wide_rows = n_features > _WIDE and 256 * len(labels) < n_features
+    if options.path_features != OFF or few_wide_rows:
+        _learn_by_row(options, state, rows)
+    else:
+        _learn_in_halves(options, state, rows, n_jobs)
+
+
+def _learn_by_row(options: Options, state: State, rows: Rows) -> None:
+    begin = 0
+    while True:
+        scratch, lists = _make_scratch(options, state), _make_lists(options, state)
+        groups = _nodes(options, state), state["scorer"], state["scale"], state["seen"]
+        begin = kernels.train_rows(*groups, rows, begin, options, scratch, lists)
+        if begin == len(rows.label):
+            return
+        _grow(options, state, int(rows.label[begin]))
+
+
+def _learn_in_halves(options: Options, state: State, rows: Rows, n_jobs: int) -> None:
+    """The tree's half of a block of rows, then the scorers' half while the tree learns the next block."""
+    n_rows, seen = min(_AHEAD, len(rows.label)), state["seen"]
+    tree_scale = copy(state["scale"])  # both halves update the scales, each at its own row
+    begin, turn = 0, 0
+    with _one_behind(n_jobs) as follow:
+        while begin < len(rows.label):
+            nodes, scorer, scratch = _nodes(options, state), state["scorer"], _make_scratch(options, state)
+            n_labels = 3 * n_rows * state["candidates"].label.shape[1]  # a row has the lists of two or three nodes
+            lists = [_make_lists(options, state, n_rows, n_labels) for _ in range(min(2, n_jobs))]
+            n = -1
+            while n and begin < len(rows.label):
+                mine = lists[turn % len(lists)]
+                mine.n_rows[0] = 0
+                try:
+                    n_classes = len(scorer.bias)
+                    kernels.train_tree(nodes, tree_scale, seen, rows, begin, n_classes, options, scratch, mine)
+                finally:  # an interruption must not leave rows half learned
+                    n = int(mine.n_rows[0])
+                    if n:
+                        half = nodes, scorer, state["scale"], seen, rows, begin, begin + n, options, mine
+                        follow(kernels.train_scorers, half)
+                begin, turn = begin + n, turn + 1
+            follow(None, ())
+            if begin < len(rows.label):
+                _grow(options, state, int(rows.label[begin]))
+
+
+@contextmanager
+def _one_behind(n_jobs: int) -> Iterator[Callable]:
+    """A function that calls another one on a second thread, after the call before it has ended.
+
+    When the block ends, for whatever reason, the last call ends too. Called with None it only waits. With one job it
+    calls at once, without a thread.
+    """
+    if n_jobs == 1:
+        yield lambda function, args: function and function(*args)
+        return
+    with ThreadPoolExecutor(1) as pool:
+        before: list[Future] = []
+
+        def follow(function, args) -> None:
+            while before:
+                before.pop().result()
+            if function is not None:
+                before.append(pool.submit(function, *args))
+
+        yield follow
+
+
+def _grow(options: Options, state: State, label: int) -> None:
+    """Enlarge the arrays that are too small for the next example; sizes only depend on the examples before it."""
+    n_features, bits = len(state["scale"].inverse), options.table_bits
+    new = dict(state)
+    tree, scorer, table, path = state["tree"], state["scorer"], state["table"], state["path"]
+    if label >= len(scorer.bias):
+        new["scorer"] = grow_bank(scorer, 1 << label.bit_length(), n_features, bits)
+    capacity = _doubled(len(tree.parent), int(tree.n_nodes[0]) + _newborn(options))
+    if capacity > len(tree.parent):
+        for name in ("tree", "counts", "candidates"):
+            new[name] = resize(state[name], node=capacity)
+        new["router"] = grow_bank(state["router"], capacity, n_features, bits)
+    if 2 * (table.n_entries[0] + DEEPEST) > len(table.key):
+        new["table"] = move_table(table, 2 * len(table.key))
+    n_labels = state["seen"].n_labels[0] + 1
+    wanted = kernels.wanted_candidates(n_labels, options)
+    if wanted > new["candidates"].label.shape[1]:
+        # Copied before they change: an interruption must leave the state consistent.
+        new["candidates"] = copy(resize(new["candidates"], slot=wanted))
+        new["counts"] = copy(new["counts"])
+        refill(new["candidates"], new["table"])
+        if options.bernstein >= 0:
+            kernels.refresh_bounds(new["counts"], new["candidates"], options)
+    if options.path_features != OFF:
+        more = kernels.wanted_path_rows(n_labels, new["candidates"], kernels.deepest_level(tree), options)
+        n_rows = int(path.n_rows[0] + more)
+        if n_rows > len(path.bias):
+            new["path"] = grow_bank(path, max(n_rows, 2 * len(path.bias)), _path_width(options, n_features), bits)
+    state.update(new)  # all at once: kernels rely on arrays of matching sizes
+
+
+def _newborn(options: Options) -> int:
+    """The most nodes that one example can create."""
+    return DEEPEST * (1 if options.arity == 2 else options.arity)
+
+
+def _doubled(size: int, needed: int) -> int:
+    """The size, doubled until it is large enough."""
+    while size < needed:
+        size *= 2
+    return size
+
+
+# -- prediction ----------------------------------------------------------------------------------------------------
+
+# When and how rows are predicted node by node.
+_MANY_ROWS = 32
+_NODES_PER_ROW = 16
+_MANY_NODES = 1 << 13  # routers that do not fit into the processor's cache
+_GROUPING_DEPTH = 9  # of a binary tree
+
+
+def predict(options: Options, state: State, batch: Batch, k: int, n_classes: int) -> Predictions:
+    """The k best labels of all rows."""
+    n, nodes, scorer = rows_of(batch), _nodes(options, state), state["scorer"]
+    out, scratch = Predictions.empty(n, k), _make_scratch(options, state, k)
+    if _goes_by_node(options, state, batch):
+        visits = batches.make_visits(n, k, options.beam, n_nodes(state), nodes.candidates.label.shape[1])
+        level = _grouping_level(options, state, n)
+        batches.predict_by_node(nodes, scorer, batch, n_classes, options, scratch, level, visits, out)
+    else:
+        lists = _make_lists(options, state)
+        kernels.predict_batch(nodes, scorer, batch, n_classes, options, scratch, lists, out)
+    return out
+
+
+def predict_one(options: Options, state: State, k: int, n_classes: int) -> Callable[[Batch], Predictions]:
+    """A function that predicts single rows without overhead; each call overwrites the result of the last."""
+    out, scratch, lists = Predictions.empty(1, k), _make_scratch(options, state, k), _make_lists(options, state)
+    held = hold((_nodes(options, state), state["scorer"], n_classes, options, scratch, lists, out))
+
+    def predict_row(batch: Batch) -> Predictions:
+        kernels.predict_held(held, batch)
+        return out
+
+    return predict_row
+
+
+def _goes_by_node(options: Options, state: State, batch: Batch) -> bool:
+    """Whether to score rows that stop at the same node together: many dense rows, weights not hashed."""
+    plain = options.path_features == OFF and state["scorer"].mask[0] == 0
+    many = rows_of(batch) >= max(_MANY_ROWS, n_nodes(state) // _NODES_PER_ROW)  # every node is looked at once
+    return plain and isinstance(batch, Dense) and many
+
+
+def _grouping_level(options: Options, state: State, n_rows: int) -> int:
+    """The level by which rows are grouped before they are routed; 0: not at all."""
+    if n_nodes(state) <= _MANY_NODES or 4 * n_rows < n_nodes(state):
+        return 0
+    return max(1, int(_GROUPING_DEPTH / math.log2(options.arity)))
+
+
+def score(options: Options, state: State, batch: Batch) -> Scored:
+    """All candidates of all rows with their probabilities."""
+    n, most = rows_of(batch), width(options, state)
+    found = np.empty((n, most), np.int32), np.empty((n, most)), np.empty(n, np.int64)
+    scratch, lists = _make_scratch(options, state), _make_lists(options, state)
+    kernels.candidates_batch(_nodes(options, state), state["scorer"], batch, options, scratch, lists, found)
+    labels, scores, sizes = found
+    probabilities_batch(scores, sizes, options.loss)
+    used = np.arange(most) < sizes[:, None]
+    return Scored(sizes, labels[used], scores[used])
+
+
+def paths(options: Options, state: State, batch: Batch) -> list[np.ndarray]:
+    """The nodes that each row passes on all its paths."""
+    longest = kernels.deepest_level(state["tree"]) + 1
+    nodes = np.full((rows_of(batch), longest * options.beam), -1, np.int32)
+    kernels.paths_batch(_nodes(options, state), batch, options, _make_scratch(options, state), nodes)
+    return [np.unique(row[row >= 0]) for row in nodes]
+
+
+def tree_table(state: State, max_depth: int | None = None) -> list[dict]:
+    """The nodes down to a depth, parents before children, with their heaviest labels."""
+    tree, counts, candidates = state["tree"], state["counts"], state["candidates"]
+    return [
+        {
+            "node": node,
+            "parent": int(tree.parent[node]),
+            "depth": int(tree.depth[node]),
+            "mass": float(counts.total[node]),
+            "labels": candidates.label[node, : candidates.size[node]],
+        }
+        for node in range(n_nodes(state))
+        if max_depth is None or tree.depth[node] <= max_depth
+    ]
+
+
+# -- memory --------------------------------------------------------------------------------------------------------
+
+
+# Measured on data with 1,000 to 100,000 classes and 5 to 1,000 rows per class.
+_SPREAD = 0.6  # on each level, the r rows of a class are at about r ** _SPREAD nodes
+_ROWS_PER_NODE = 12  # with the recall bound, a node is created for about so many rows
+
+
+def memory(options: Options, n_features: int, n_classes: int, n_rows: int | None = None) -> int:
+    """Approximate bytes of a trained model; by default of one that has learned 20 rows per class."""
+    n_rows = 20 * n_classes if n_rows is None else n_rows
+    n_slots = int(kernels.wanted_candidates(n_classes, options))
+    depth = int(kernels.depth_limit(n_classes, n_slots, options))
+    nodes_at = [float(options.arity) ** level for level in range(depth + 1)]
+    most = min(sum(nodes_at), 4.0 * n_classes, n_rows / _ROWS_PER_NODE if options.bernstein >= 0 else math.inf)
+    n_nodes = _doubled(_FIRST_NODES, int(most) + _newborn(options))
+    n_seen = n_classes * -math.expm1(-n_rows / n_classes)
+    spread = (n_rows / n_seen) ** _SPREAD
+    entries_at = [n_seen * min(n, spread) for n in nodes_at]
+    n_entries = int(sum(entries_at))
+    adaptive, bits = options.update != SGD, options.table_bits
+    total = bank_bytes(n_nodes, n_features, bits, options.router_update != SGD)
+    total += bank_bytes(max(_FIRST_CLASSES, n_classes), n_features, bits, adaptive)
+    if options.path_features != OFF:
+        n_pairs = int(entries_at[-1] if options.path_features == STOP else n_entries)
+        total += bank_bytes(n_pairs, _path_width(options, n_features), bits, adaptive)
+    total += n_nodes * (8 + 4 * options.arity + 16 + 12 + 12 * n_slots) + 4 * n_features
+    return total + 20 * _doubled(_FIRST_ENTRIES, 2 * (n_entries + DEEPEST))
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
 
 
 def options_from_file(values: dict) -> dict:
-    """The fields of `Options` from the values in a file."""
-    return values
+    """The fields of `Options`; version 0.1.0 wrote words, learners and None instead of numbers."""
+    if "learner" not in values:
+        return values
+    start = values.get("start", 0.0)
+    need(
+        start == 0,
+        f"the model was trained with start={start!r}, an option that was removed: manyclass 0.1.0 is the last version "
+        "that can load it.",
+    )
+    for name, words in (("loss", LOSSES), ("path_features", PATH_FEATURES)):
+        need(isinstance(values[name], str) and values[name] in words, f"{name} is {values[name]!r}.")
+    learner, router_learner, bernstein = values["learner"], values["router_learner"], values["bernstein"]
+    return {
+        "n_candidates": -1 if values["n_candidates"] is None else values["n_candidates"],
+        "max_depth": -1 if values["max_depth"] is None else values["max_depth"],
+        "arity": values.get("arity", 2),
+        "bernstein": -1.0 if bernstein is None else bernstein,
+        "path_features": PATH_FEATURES[values["path_features"]],
+        "beam": values["beam"],
+        "loss": LOSSES[values["loss"]],
+        "update": learner.update,
+        "rate": learner.rate,
+        "decay": learner.decay,
+        "router_update": router_learner.update,
+        "router_rate": router_learner.rate,
+        "router_decay": router_learner.decay,
+        "table_bits": values["table_bits"],
+    }
+
+
+def arrays_from_file(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of this version; version 0.1.0 also wrote the unused group `means`."""
+    return {name: array for name, array in arrays.items() if not name.startswith("means.")}
+
+
+def check(options: Options, state: State, n_features: int, n_classes: int, slim: bool) -> None:
+    """ModelFormatError unless all that the kernels rely on is true."""
+    need(options.loss in LOSSES.values(), f"the loss is {options.loss!r}.")
+    need(options.path_features in PATH_FEATURES.values(), f"path_features is {options.path_features!r}.")
+    need(-1 <= options.max_depth <= DEEPEST, f"max_depth is {options.max_depth}.")
+    need(2 <= options.arity <= MOST_CHILDREN, f"arity is {options.arity}.")
+    need(1 <= options.beam <= MOST_PATHS, f"beam is {options.beam}.")
+    need(options.n_candidates == -1 or options.n_candidates > 0, f"n_candidates is {options.n_candidates}.")
+    need(8 <= options.table_bits <= 40, f"table_bits is {options.table_bits}.")
+    scorers = options.update, options.rate, options.decay
+    for update, rate, decay in (scorers, (options.router_update, options.router_rate, options.router_decay)):
+        need(update in (SGD, ADAGRAD, NORMALIZED_ADAGRAD), f"the update is {update!r}.")
+        need(rate > 0 and 0 < decay <= 1, f"rate and decay are {rate} and {decay}.")
+    check_tree(state["tree"], options.arity)
+    n, capacity = n_nodes(state), len(state["tree"].parent)
+    counts, candidates, table, path = (state[name] for name in ("counts", "candidates", "table", "path"))
+    squares = options.update != SGD and not slim
+    check_bank("router", state["router"], n_features, options.router_update != SGD and not slim)
+    check_bank("scorer", state["scorer"], n_features, squares)
+    check_bank("path", path, _path_width(options, n_features), squares and options.path_features != OFF)
+    sizes = {"router": state["router"].bias, "counts": counts.total, "candidates": candidates.size}
+    for name, array in sizes.items():
+        need(len(array) == capacity, f"{name} has {len(array)} rows for {capacity} nodes.")
+    n_known = min(n_classes, len(state["scorer"].bias))
+    slots = candidates.label.shape[1]
+    need(slots >= max(1, options.n_candidates), f"candidates.label has {slots} slots.")
+    check_candidates(candidates, n_known)
+    check_table(table, n, n_known)
+    need_range("table.path_row", table.path_row, -1, int(path.n_rows[0]))
+    check_scale(state["scale"], n_features)
+    check_seen(state["seen"], n_classes)
+
+
+def check_tree(tree: Tree, arity: int = 2) -> None:
+    """A tree: one parent each, no cycle, right depths; more than two children are created together, side by side."""
+    n = int(tree.n_nodes[0])
+    need(1 <= n <= len(tree.parent), f"tree.n_nodes is {n}, with capacity for {len(tree.parent)}.")
+    need(tree.children.shape[1] == arity, f"tree.children has {tree.children.shape[1]} sides.")
+    need((tree.children[n:] == -1).all() and tree.parent[0] == -1 and tree.depth[0] == 0, "the root is not a root.")
+    parent, nodes = tree.parent[1:n], np.arange(1, n)
+    need_range("tree.parent", parent, 0, n)
+    need((parent < nodes).all(), "a node comes before its parent.")  # so there is no cycle
+    need((tree.depth[1:n] == tree.depth[parent] + 1).all(), "tree.depth is not that of the tree.")
+    need_range("tree.depth", tree.depth[:n], 0, DEEPEST + 1)
+    used = tree.children[:n] >= 0
+    need_range("tree.children", tree.children[:n], -1, n)
+    owner = np.nonzero(used)[0]
+    own = used.sum() == n - 1 and (tree.parent[tree.children[:n][used]] == owner).all()
+    need(own, "a node is not its parent's child.")
+    if arity > 2:
+        inner = tree.children[:n][used[:, 0]]
+        need((used.all(axis=1) | ~used.any(axis=1)).all(), "a node lacks some of its children.")
+        need((inner == inner[:, :1] + np.arange(arity)).all(), "the children of a node are not side by side.")
+
+
+def slim(options: Options, state: State, n_classes: int, prune: float = 0.0) -> tuple[Options, State]:
+    """What predictions need: no squared gradients; no mass of labels unless path features look it up."""
+    need_no_pruning(prune)
+    out, n = dict(state), n_nodes(state)
+    for name, n_rows in (("router", n), ("scorer", n_classes), ("path", int(state["path"].n_rows[0]))):
+        out[name] = slim_bank(state[name], max(1, n_rows))
+    for name in ("tree", "counts", "candidates"):
+        out[name] = cut(state[name], node=n)
+    out["candidates"] = out["candidates"]._replace(mass=np.zeros_like(out["candidates"].mass))
+    if options.path_features == OFF:
+        out["table"] = make(LabelTable, entry=2)
+    return options, out

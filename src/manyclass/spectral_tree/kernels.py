@@ -12,10 +12,9 @@ import numpy as np
 
 from ..core import linear
 from ..core.inputs import Dense, squared_length
-from ..core.labels import remember
+from ..core.labels import add_label, remember
 from ..core.losses import SOFTMAX, probabilities, sigmoid
 from ..core.projection import learn_projection, project
-from ..core.sets import add_label
 from ..core.updates import ADAGRAD, NEGLIGIBLE, Pace, observe_scale, pace
 from ..jit import device, inlined, kernel
 from .paths import OWN_BIAS, OWN_WEIGHTS, choose_leaf, make_scratch, take_leaf

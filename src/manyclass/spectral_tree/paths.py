@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.inputs import feature, first_not_below, span, value
+from ..core.labels import LabelSet, add_label
 from ..core.rng import uniform
-from ..core.sets import LabelSet, add_label
 from ..core.trees import DEEPEST, LEFT, RIGHT, is_leaf
 from ..jit import device, inlined, kernel
 
