@@ -28,6 +28,15 @@ def test_predict_prints_the_predictions_of_the_model(call, digits, model):
     np.testing.assert_allclose([[float(cell) for cell in line[1::2]] for line in lines], scores, rtol=1e-4)
     lines = call("predict", "m", "test.svm", "--top-k", "3", "--format", "jsonl").out.splitlines()
     assert [json.loads(line)["labels"] for line in lines] == labels.tolist()
+    Path("predicted.svm").write_text(call("predict", "m", "test.svm", "--top-k", "1", "--format", "svmlight").out)
+    assert load_svmlight_file("predicted.svm", zero_based=True)[1].tolist() == labels[:, 0].tolist()
+
+
+def test_predict_as_svmlight_replaces_negative_labels_by_positions(call):
+    Path("d.svm").write_text("-1 1:1\n1 2:1\n5 3:1\n")
+    assert call("train", "d.svm", "--features", "3", "--no-shuffle", "--model", "m", "--epochs", "9").code == 0
+    lines = call("predict", "m", "d.svm", "--format", "svmlight", "--top-k", "1").out.splitlines()
+    assert [line.split()[0] for line in lines] == ["0", "1", "2"]
 
 
 def test_predict_prints_probabilities_of_all_candidates(call, digits, model):
@@ -107,7 +116,7 @@ def test_inspect_shows_sizes_options_and_the_tree(call, model):
     assert result["n_classes"] == 10 and result["options"]["beam"] == 8 and result["bytes"] == os.path.getsize("m")
     assert result["branches"][0]["node"] == 0 and result["n_nodes"] >= len(result["branches"]) > 1
     assert result["reading"]["format"] == "svmlight" and result["training"]["finished"]
-    text = call("inspect", "m").out
+    text = call("inspect", "m", "--topics").out
     assert "node 0: 10 candidates: " in text and "beam=8" in text
     for name in ("tree.svg", "tree.png"):
         assert call("inspect", "m", "--depth", 3, "--picture", name).code == 0
@@ -139,7 +148,7 @@ def test_inspect_lists_labels_and_prints_brackets(call):
     Path("t.csv").write_text("[/k],kind\na b c,[/x]\nd e f,y\tz\n")
     assert call("train", "t.csv", "--label", "kind", "--text", "[/k]", "--no-shuffle", "--model", "m").code == 0
     assert call("inspect", "m", "--labels").out == "0\t[/x]\n1\ty\\tz\n"
-    result = call("inspect", "m")
+    result = call("inspect", "m", "--topics")
     assert result.code == 0 and "[/k]" in result.out and "[/x]" in result.out
 
 

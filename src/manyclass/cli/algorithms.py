@@ -10,7 +10,6 @@ from ..estimators import ESTIMATORS
 from ..io import Reading
 from .messages import CommandError
 
-DEFAULT_EPOCHS = 5
 _TABLE_BITS = 24  # 64 MB per table: smaller than in Python, since model files and checkpoints contain whole tables
 _OTHER_FLAGS = {
     "n_epochs": "--epochs",

@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,15 @@ class Trained:
         self.estimator._extra = {"reading": self.reading.to_dict(), "training": self.training}
         self.estimator._names = self.names
         self.estimator.save(path, slim, prune, precision)
+
+    @cached_property
+    def label_numbers(self) -> np.ndarray:
+        """A number for each class: the label if all are non-negative integers, otherwise its position in the model."""
+        classes = self.estimator.classes_
+        if self.names and all(name.isdecimal() for name in self.names):
+            return np.array([int(name) for name in self.names])
+        integers = self.names is None and classes.dtype.kind in "iu" and classes.min() >= 0
+        return classes if integers else np.arange(len(classes))
 
     def labels(self, indices: Any) -> list:
         """The labels of some classes, as in the data file."""
@@ -164,16 +174,12 @@ def initial_names(reading: Reading) -> list[str] | None:
     return None if numbered or reading.labels != "several" else []
 
 
-def stack(chunks: list[Chunk], columns: LabelColumns | None) -> tuple[Any, Any, np.ndarray]:
-    """X, y and weights of all rows."""
-    X = sp.vstack([chunk.X for chunk in chunks], format="csr")
-    weights = np.concatenate([np.ones(c.X.shape[0]) if c.weights is None else c.weights for c in chunks])
-    if columns is None:
-        return X, np.concatenate([chunk.labels for chunk in chunks]), weights
-    parts = [columns.matrix(chunk, learn=True) for chunk in chunks]
-    for part in parts:
-        part.resize(part.shape[0], columns.n_columns)
-    return X, sp.vstack(parts, format="csr"), weights
+def read_rows(source: Source, columns: LabelColumns | None, max_rows: int = 1 << 62) -> tuple[Any, Any, np.ndarray]:
+    """X, y and weights of the first rows of a file, in memory."""
+    for chunk in source.chunks(max_rows):
+        y = chunk.labels if columns is None else columns.matrix(chunk, learn=True)
+        return chunk.X, y, np.ones(chunk.X.shape[0]) if chunk.weights is None else chunk.weights
+    raise CommandError(f"{source.path}: there are no rows to learn from.")
 
 
 def escape(label: Any) -> str:

@@ -14,7 +14,7 @@ from .messages import CommandError
 _N_LABELS = 6  # labels shown per node
 
 
-def run(model: str, depth: int, labels: bool, picture: str | None, as_json: bool) -> None:
+def run(model: str, depth: int, topics: bool, labels: bool, picture: str | None, as_json: bool) -> None:
     """Print the description of a model and draw its tree."""
     if picture is not None and not picture.lower().endswith((".png", ".svg")):
         raise CommandError(f"--picture {picture}: the name must end in .png or .svg.")
@@ -35,9 +35,9 @@ def run(model: str, depth: int, labels: bool, picture: str | None, as_json: bool
         print(json.dumps({**facts, "branches": [{key: node[key] for key in keys} for node in nodes]}))
     else:
         _print_facts(facts)
-        if nodes:
+        if nodes and (topics or picture is None):
             kind = "candidates" if clf._model.NAME == "recall-tree" else "labels"
-            Console(markup=False, highlight=False).print(_tree(nodes, kind))
+            Console(markup=False, highlight=False).print(_tree(nodes, kind, topics))
     if picture is not None:
         _draw(nodes, picture)
         print(f"Wrote {picture}", file=sys.stderr)
@@ -88,11 +88,13 @@ def _print_facts(facts: dict[str, Any]) -> None:
         print(f"{'bytes of arrays' if name == 'arrays' else name.removeprefix('n_'):<16} {value}")
 
 
-def _tree(nodes: list[dict[str, Any]], kind: str) -> Tree:
+def _tree(nodes: list[dict[str, Any]], kind: str, topics: bool) -> Tree:
     branches: dict[int, Tree] = {}
     for node in nodes:
-        more = ["..."] if node["n_labels"] > len(node["labels"]) else []
-        text = f"node {node['node']}: {node['n_labels']:,} {kind}: {', '.join([*map(str, node['labels']), *more])}"
+        text = f"node {node['node']}: {node['n_labels']:,} {kind}"
+        if topics and node["labels"]:
+            more = ["..."] if node["n_labels"] > len(node["labels"]) else []
+            text += f": {', '.join([*map(str, node['labels']), *more])}"
         branches[node["node"]] = branches[node["parent"]].add(text) if branches else Tree(text)
     return branches[nodes[0]["node"]]
 
@@ -129,7 +131,7 @@ def _draw(nodes: list[dict[str, Any]], path: str) -> None:
             axes.plot([x - 1, x], [height[node["parent"]], y], color="0.8", linewidth=1, zorder=1)
         axes.scatter(x, y, s=20 + 180 * node["n_labels"] / largest, color="tab:blue", zorder=2)
         some = ": " + ", ".join(str(label)[:20] for label in node["labels"][:3]) if is_leaf else ""
-        style = {"textcoords": "offset points", "va": "center", "fontsize": 8}
+        style: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 8}
         axes.annotate(f"{node['n_labels']:,}{some}", (x, y), (9, 0 if is_leaf else 10), **style)
     axes.set_xlim(-0.2, depth + 0.8)
     axes.invert_yaxis()

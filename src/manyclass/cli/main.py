@@ -97,7 +97,8 @@ def warmup(
 ) -> None:
     """Compile algorithms in advance.
 
-    This is useful when an image is built. Algorithms: recall-tree, label-tree, spectral-tree, lom-tree, mlom-tree, one-against-all.
+    This is useful when an image is built. Algorithms: recall-tree, label-tree, spectral-tree, lom-tree, mlom-tree,
+    one-against-all.
     """
 
 
@@ -183,8 +184,12 @@ def predict(
         ),
     ] = 5,
     output_format: Annotated[
-        Literal["tsv", "jsonl"],
-        typer.Option("--format", help="tsv: label, score, label, score, ...; jsonl: {labels, scores}."),
+        Literal["tsv", "jsonl", "svmlight"],
+        typer.Option(
+            "--format",
+            help="tsv: label, score, label, score, ...; jsonl: {labels, scores}; svmlight: the best label, then "
+            "label:score sorted by label (text labels are replaced by their position in `inspect --labels`).",
+        ),
     ] = "tsv",
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Print probabilities instead of scores.")
@@ -220,6 +225,7 @@ def compare(
 def inspect(
     model: Model,
     depth: Annotated[int, typer.Option(min=0, help="Number of tree levels to show.")] = 1,
+    topics: Annotated[bool, typer.Option("--topics", help="Show the most frequent labels of each node.")] = False,
     labels: Annotated[bool, typer.Option("--labels", help="Only list the labels: position, tab, label.")] = False,
     picture: Annotated[str | None, typer.Option(help="Draw the tree to a .png or .svg file.")] = None,
     as_json: Json = False,

@@ -19,7 +19,7 @@ def run(
     trained = open_model(model, threads)
     source = open_source(data, reading, trained.reading, labelled=False)
     k = min(top_k, len(trained.estimator.classes_))
-    line = {"tsv": _tsv, "jsonl": _jsonl}[output_format]
+    line = {"tsv": _tsv, "jsonl": _jsonl, "svmlight": _svmlight}[output_format]
     for chunk in source.chunks():
         with notice_if_slow():
             if probabilities:
@@ -57,3 +57,9 @@ def _tsv(trained: Trained, classes: np.ndarray, scores: np.ndarray) -> str:
 def _jsonl(trained: Trained, classes: np.ndarray, scores: np.ndarray) -> str:
     finite = [float(score) if math.isfinite(score) else None for score in scores]
     return json.dumps({"labels": trained.labels(classes), "scores": finite}, ensure_ascii=False) + "\n"
+
+
+def _svmlight(trained: Trained, classes: np.ndarray, scores: np.ndarray) -> str:
+    numbers = trained.label_numbers[classes].tolist()
+    pairs = sorted((number, score) for number, score in zip(numbers, scores, strict=True) if math.isfinite(score))
+    return " ".join([*map(str, numbers[:1]), *(f"{number}:{score:.6g}" for number, score in pairs)]) + "\n"

@@ -25,7 +25,7 @@ from ..core.model_file import remove_leftovers
 from ..core.protocol import Labels
 from ..estimators import ESTIMATORS
 from ..io import Chunk, Source
-from .algorithms import DEFAULT_EPOCHS, choose_algorithm, make_estimator
+from .algorithms import choose_algorithm, make_estimator
 from .evaluate import evaluate, table
 from .files import (
     LabelColumns,
@@ -35,10 +35,11 @@ from .files import (
     initial_names,
     open_model,
     open_source,
-    stack,
+    read_rows,
 )
 from .messages import INTERRUPTED, CommandError, notice_if_slow, row_progress, stderr
 
+DEFAULT_EPOCHS = 5
 WINDOW = 1 << 14  # rows shuffled together
 _BATCH = 1 << 10  # rows learned before the next check for an interrupt
 _FINGERPRINT = 1 << 20  # bytes at the start and at the end of a file
@@ -300,11 +301,8 @@ def _learn(trained: Trained, chunk: Chunk, columns: LabelColumns | None) -> None
 
 def _fit(plan: Plan, trained: Trained, source: Source) -> None:
     """Read all rows and fit the estimator."""
-    chunks = list(source.chunks(WINDOW))
-    if not chunks:
-        raise CommandError(f"{plan.data}: there are no rows to learn from.")
     columns = LabelColumns.of_model(trained)
-    X, y, weights = stack(chunks, columns)
+    X, y, weights = read_rows(source, columns)
     if columns is not None:
         trained.names = columns.names
     clf = trained.estimator

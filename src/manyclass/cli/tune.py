@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..core.base import learns_online
-from ..io import Source
 from .algorithms import choose_algorithm, make_estimator
-from .files import LabelColumns, initial_names, open_source, stack
+from .files import LabelColumns, initial_names, open_source, read_rows
 from .messages import INTERRUPTED, CommandError, stderr
 
 _HELD_OUT = 0.2  # share of the rows
@@ -53,7 +52,9 @@ def run(
     optuna = _optuna()
     source = open_source(data, reading)
     chosen = choose_algorithm(algorithm, source.reading)
-    X, y, weights = _read(source, max_rows)
+    several = source.reading.labels == "several"
+    columns = LabelColumns(initial_names(source.reading), source.reading.n_labels or 0) if several else None
+    X, y, weights = read_rows(source, columns, max_rows)
     order = np.random.default_rng(seed).permutation(X.shape[0])
     n_held = max(1, round(_HELD_OUT * len(order)))
     if n_held >= len(order):
@@ -116,21 +117,6 @@ def _optuna() -> Any:
         raise CommandError("tune requires optuna: pip install 'manyclass[tune]'") from error
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)
     return optuna
-
-
-def _read(source: Source, max_rows: int) -> tuple[Any, Any, np.ndarray]:
-    """The first rows of a file."""
-    chunks, n = [], 0
-    for chunk in source.chunks(min(4096, max_rows)):
-        chunks.append(chunk)
-        n += chunk.X.shape[0]
-        if n >= max_rows:
-            break
-    if not chunks:
-        raise CommandError(f"{source.path}: there are no rows.")
-    reading = source.reading
-    several = reading.labels == "several"
-    return stack(chunks, LabelColumns(initial_names(reading), reading.n_labels or 0) if several else None)
 
 
 def _suggest(trial: Any, name: str, values: Any) -> Any:
