@@ -25,8 +25,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 demo: .venv/.installed-cli
 	@$(BIN)/manyclass demo
 
-# worksteal: each of the two processes starts with half of the files, so that they rarely compile the same algorithm
-# at the same time, and takes tests from the other one at the end. TESTS takes more options: make test TESTS='-m "not slow"'
+# worksteal: each of the two processes starts with one half of the files, so that they rarely compile the same
+# algorithm at the same time, and takes tests from the other one at the end.
+# TESTS takes more options: make test TESTS='-m "not slow"'
 test: lint
 	@$(BIN)/pytest -q -n 2 --dist worksteal $(TESTS)
 
