@@ -1,5 +1,5 @@
 # make demo   install into .venv and run the demonstration
-# make test   everything the build server checks: style, types, import rules, tests, README
+# make test   all checks of the build server: style, types, import rules, tests, README
 # make lint   style, types and import rules only
 # make clean  remove everything that make made
 # make reproduce            rerun the papers and write docs/reproduction.md (needs MANYCLASS_DATA; an hour on two cores)
@@ -22,11 +22,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
   reproduce-lom-trees reproduce-spectral-tree reproduce-files reproduce-theory bench race
 .DEFAULT_GOAL := test
 
-demo: .venv/.installed
+demo: .venv/.installed-cli
 	@$(BIN)/manyclass demo
 
+# worksteal: each of the two processes starts with one half of the files, so that they rarely compile the same
+# algorithm at the same time, and takes tests from the other one at the end.
+# TESTS takes more options: make test TESTS='-m "not slow"'
 test: lint
-	@$(BIN)/pytest -q
+	@$(BIN)/pytest -q -n 2 --dist worksteal $(TESTS)
 
 lint: .venv/.installed-dev
 	@$(BIN)/ruff check --quiet .
@@ -79,22 +82,22 @@ clean:
 	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamps are newer than pyproject.toml when the installed dependencies are up to date.
-# The install is editable, so a change of the sources needs no new install.
-.venv/.installed: pyproject.toml .venv/.made
+# A stamp is newer than pyproject.toml if the installed dependencies are up to date. The install is editable, so a
+# change of the sources needs no new install.
+.venv/.installed-cli: pyproject.toml .venv/.made
 	@echo "Installing manyclass into .venv (once; about a minute)"
-	@$(PIP) install --editable .
+	@$(PIP) install --editable '.[cli]'
 	@touch $@
 
 .venv/.installed-dev: pyproject.toml .venv/.made
 	@echo "Installing manyclass and its test tools into .venv (once; about a minute)"
 	@$(PIP) install --editable '.[dev]'
-	@touch .venv/.installed $@
+	@touch .venv/.installed-cli .venv/.installed-plot $@
 
 .venv/.installed-plot: pyproject.toml .venv/.made
-	@echo "Installing manyclass and its plots into .venv (once; about a minute)"
-	@$(PIP) install --editable '.[plot]'
-	@touch .venv/.installed $@
+	@echo "Installing manyclass and matplotlib into .venv (once; about a minute)"
+	@$(PIP) install --editable '.[cli,data,plot]'
+	@touch .venv/.installed-cli $@
 
 .venv/.made:
 	@for candidate in '$(PYTHON)' python3.13 python3.12 python3.11 python3.14; do \

@@ -1,4 +1,4 @@
-"""The command line in this process, as a user would call it."""
+"""Run the command line in this process."""
 
 import sys
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from sklearn.datasets import dump_svmlight_file, load_digits
 from manyclass.cli.main import run
 
 
-class Told(NamedTuple):
+class Result(NamedTuple):
     code: int
     out: str
     err: str
@@ -18,10 +18,10 @@ class Told(NamedTuple):
 
 @pytest.fixture
 def call(monkeypatch, capsys, tmp_path):
-    """`call("train", ...)` in an empty folder: exit code, standard output, standard error."""
+    """`call("train", ...)` runs a command in an empty folder and returns exit code, standard output and error."""
     monkeypatch.chdir(tmp_path)
 
-    def call(*words: object) -> Told:
+    def call(*words: object) -> Result:
         monkeypatch.setattr(sys, "argv", ["manyclass", *map(str, words)])
         capsys.readouterr()
         try:
@@ -29,14 +29,14 @@ def call(monkeypatch, capsys, tmp_path):
             code = 0
         except SystemExit as end:
             code = 0 if end.code is None else int(end.code)
-        return Told(code, *capsys.readouterr())
+        return Result(code, *capsys.readouterr())
 
     return call
 
 
 @pytest.fixture
 def digits(tmp_path):
-    """train.svm and test.svm with 64 features from 1."""
+    """Write train.svm (700 rows) and test.svm (200 rows) with 64 features."""
     X, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
     X, y = X[order], y[order]

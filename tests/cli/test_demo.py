@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
 from manyclass.cli import demo
-from manyclass.cli.main import app
 from manyclass.datasets import load_wordnet
+
+pytestmark = pytest.mark.slow  # compiles the batch training of the label tree
 
 
 @pytest.fixture
 def small(monkeypatch):
-    """WordNet with 600 and 100 rows, as the demonstration reads it."""
+    """Replace WordNet by 600 training and 100 test rows of it."""
     data = load_wordnet()
     train, test = np.arange(600) * 91, np.arange(100) * 119
     part = replace(
@@ -26,29 +26,21 @@ def small(monkeypatch):
     return part
 
 
-def test_demo_compares_answers_and_draws(small, capsys):
-    asked = "a bird with long wings"
-    demo.run(1, 0, [asked, "qqq zzz"])
-    told = capsys.readouterr().out
-    assert "600 definitions to learn, 100 to test" in told
-    assert "label tree" in told and "one-against-all" in told and "More right answers" in told
-    assert f'"{asked}"' in told and '"qqq zzz": none of these words' in told
-    assert "The tree's first branches, and the way to" in told
+def test_demo_compares_predicts_and_draws(call, small):
+    sentence = "a bird with long wings"
+    result = call("demo", "--epochs", 1, "--ask", sentence, "--ask", "qqq zzz")
+    assert result.code == 0 and "600 training and 100 test" in result.out
+    assert "label tree" in result.out and "one-against-all" in result.out and "accuracy" in result.out
+    assert f'"{sentence}"' in result.out and '"qqq zzz": none of these words' in result.out
+    assert "Top of the tree and the path to" in result.out
 
 
-def test_the_way_ends_at_the_leaf_of_the_label(small):
+def test_the_path_ends_at_the_leaf_of_the_label(small):
     model = demo.LabelTreeClassifier(n_epochs=1, random_state=0).fit(small.X_train, small.y_train)
     names = np.array([f"<{number}>" for number in range(len(small.label_names))])
-    shown = int(model.classes_[7])
-    picture = demo._picture(model, names, np.ones(len(names)), shown, n_labels=1)
+    label = int(model.classes_[7])
     console = Console(width=10_000)
     with console.capture() as captured:
-        console.print(picture)
-    lines = captured.get().splitlines()
-    whole = [line for line in lines[1:] if "…" not in line]
-    assert len(whole) == 1 and f"<{shown}>" in whole[0]
-
-
-def test_help_names_the_command():
-    told = CliRunner().invoke(app, ["--help"])
-    assert told.exit_code == 0 and "demo" in told.output
+        console.print(demo._tree(model, names, label, n_labels=1))
+    leaves = [line for line in captured.get().splitlines()[1:] if "..." not in line]
+    assert len(leaves) == 1 and f"<{label}>" in leaves[0]

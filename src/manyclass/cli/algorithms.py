@@ -1,4 +1,4 @@
-"""Which algorithm, with which options, from words on the command line."""
+"""The estimator that a command line describes."""
 
 import ast
 from collections.abc import Sequence
@@ -8,71 +8,60 @@ from typing import Any
 from ..core.learners import BY_NAME
 from ..estimators import ESTIMATORS
 from ..io import Reading
-from .errors import CommandError
+from .messages import CommandError
 
-DEFAULT_EPOCHS = 5
-# Weights of the tables: 64 MB each. A model file holds them all, and a checkpoint should not take long.
-_TABLE_BITS = 24
-_SET_OTHERWISE = {
+_TABLE_BITS = 24  # 64 MB per table: smaller than in Python, since model files and checkpoints contain whole tables
+_OTHER_FLAGS = {
     "n_epochs": "--epochs",
     "shuffle": "--shuffle or --no-shuffle",
     "random_state": "--seed",
     "n_jobs": "--threads",
-    "verbose": "nothing: progress is always shown",
+    "verbose": "nothing; progress is always shown",
 }
 
 
-def choose_algorithm(asked: str | None, reading: Reading) -> str:
-    """The algorithm asked for, or what serves such data best."""
-    if asked is None:
-        return "label-tree" if reading.text or reading.labels == "several" else "recall-tree"
-    if asked not in ESTIMATORS:
-        raise CommandError(f"--algorithm must be one of {', '.join(ESTIMATORS)}, got {asked!r}.")
-    return asked
-
-
-def learns_at_once(algorithm: str) -> bool:
-    """Whether the algorithm needs all rows at once."""
-    return not hasattr(ESTIMATORS[algorithm]._model, "learn")
+def choose_algorithm(requested: str | None, reading: Reading) -> str:
+    """The requested algorithm, or the default for this kind of data."""
+    return requested or ("label-tree" if reading.text or reading.labels == "several" else "recall-tree")
 
 
 def make_estimator(algorithm: str, options: Sequence[str], seed: int) -> Any:
-    """An estimator that has learned nothing, with options given as NAME=VALUE."""
+    """An unfitted estimator with options given as NAME=VALUE; `learner.NAME` is an option of the learner."""
     estimator = ESTIMATORS[algorithm](random_state=seed)
     known = estimator.get_params(deep=False)
     if "table_bits" in known:
         estimator.set_params(table_bits=_TABLE_BITS)
-    nested: dict[str, dict[str, Any]] = {}
     names = [option.partition("=")[0] for option in options]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise CommandError(f"--option {twice[0]} is given twice.")
+    for name in names:
+        if names.count(name) > 1:
+            raise CommandError(f"--option {name} is given twice.")
+        if name in _OTHER_FLAGS:
+            raise CommandError(f"--option {name}: use {_OTHER_FLAGS[name]}.")
+    learner: dict[str, Any] = {}
     for option in options:
         name, equals, text = option.partition("=")
         outer, dot, inner = name.partition(".")
-        if name in _SET_OTHERWISE:
-            raise CommandError(f"--option {name}: use {_SET_OTHERWISE[name]}.")
-        if not equals or outer not in known or (dot and outer not in ("learner", "router_learner")):
-            allowed = ", ".join(sorted(set(known) - set(_SET_OTHERWISE)))
-            raise CommandError(f"--option {option!r}: {algorithm} knows NAME=VALUE for {allowed}.")
+        if not equals or outer not in known or (dot and outer != "learner"):
+            allowed = ", ".join(sorted(set(known) - set(_OTHER_FLAGS)))
+            raise CommandError(f"--option {option!r}: use NAME=VALUE; the options of {algorithm} are {allowed}.")
         if dot:
-            nested.setdefault(outer, {})[inner] = _value(text)
+            learner[inner] = _value(text)
         else:
             estimator.set_params(**{name: _value(text)})
-    for name, values in nested.items():
-        learner = getattr(estimator, name)
-        if not isinstance(learner, str) or learner not in BY_NAME:
-            raise CommandError(f"--option {name}.…: give --option {name}={'|'.join(BY_NAME)} too.")
+    if learner:
+        kind = BY_NAME.get(estimator.learner) if isinstance(estimator.learner, str) else None
+        if kind is None:
+            raise CommandError(f"--option learner.{next(iter(learner))} requires --option learner={'|'.join(BY_NAME)}.")
         try:
-            estimator.set_params(**{name: replace(BY_NAME[learner](), **values)})
+            estimator.set_params(learner=replace(kind(), **learner))
         except TypeError as error:
-            raise CommandError(f"--option {name}: {error}") from error
+            raise CommandError(f"--option learner: {error}") from error
     estimator._check_options()
     return estimator
 
 
 def _value(text: str) -> Any:
-    """A number, True, False or None as in Python; anything else is text."""
+    """A Python literal such as 3, 0.5 or True; anything else is a string."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):

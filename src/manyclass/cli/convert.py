@@ -1,89 +1,74 @@
-"""`manyclass convert`: a slim copy of a model, or data as svmlight."""
+"""`manyclass convert`: a slim copy of a model, or a data file as svmlight."""
 
 import gzip
 import os
 import re
-import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
-from typing import BinaryIO
-
-from rich.console import Console
 
 from ..core.model_file import ModelFormatError
-from ..core.precision import PRECISIONS
 from ..io import Chunk, Source, known_format
-from .errors import CommandError
-from .files import open_model, open_source
-from .resume import check_folder
+from .files import check_target, open_model, open_source
+from .messages import CommandError
 
-_SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm.gz")
-_NOT_IN_LABELS = re.compile(r"[\s,:#]")
+_EXTENSIONS = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm.gz")
 
 
 def run(source: str, target: str, reading: dict, slim: bool, prune: float, precision: str) -> None:
-    """Convert what it is."""
-    if precision not in PRECISIONS:
-        raise CommandError(f"--precision {precision}: there are {', '.join(PRECISIONS)}.")
+    """Convert a model or a data file."""
+    check_target(target)
     if source == "-" or reading or known_format(source) is not None:
         if slim or prune or precision != "float32":
-            raise CommandError("--slim, --prune and --precision are for models.")
+            raise CommandError("--slim, --prune and --precision apply to models only.")
         return _convert_data(open_source(source, reading), target)
     try:
         trained = open_model(source)
     except ModelFormatError as error:
-        raise CommandError(f"{error} If it is a data file, name its format by --input-format.") from error
+        raise CommandError(f"{error} If it is a data file, specify --input-format.") from error
     if not slim:
-        raise CommandError("nothing to convert: a model can be made --slim, which --prune and --precision go with.")
+        raise CommandError("nothing to convert: models require --slim, optionally with --prune and --precision.")
     if os.path.exists(target) and os.path.samefile(source, target):
-        raise CommandError(f"{target}: a slim model cannot learn any more: give it another name.")
+        raise CommandError(f"{target}: a slim model cannot be trained further; choose another name for it.")
     before = os.path.getsize(source)
     trained.save(target, slim=True, prune=prune, precision=precision)
-    after = os.path.getsize(target)
-    sizes = f"{after / 1e6:,.2f} MB, before {before / 1e6:,.2f} MB"
-    Console(markup=False).print(f"{target}: {sizes}", soft_wrap=True, highlight=False)
+    print(f"{target}: {os.path.getsize(target) / 1e6:,.2f} MB, before {before / 1e6:,.2f} MB")
 
 
 def _convert_data(source: Source, target: str) -> None:
-    """All rows as svmlight with indices from 1, written whole or not at all."""
-    if not target.endswith(_SVMLIGHT):
-        raise CommandError(f"{target}: data are converted to svmlight, so its name must end in {', '.join(_SVMLIGHT)}.")
-    check_folder(target)
-    folder = os.path.dirname(os.path.realpath(target))
-    handle, part = tempfile.mkstemp(prefix=f".{Path(target).name}.", suffix=".part", dir=folder)
+    """Write all rows with indices from 1; an error leaves an existing file unchanged."""
+    if not target.endswith(_EXTENSIONS):
+        raise CommandError(f"{target}: data are converted to svmlight; the name must end in {', '.join(_EXTENSIONS)}.")
+    part = f"{target}.part"
     try:
-        with os.fdopen(handle, "wb") as raw, _packed(raw, target) as file:
-            for chunk in source.chunks():
-                file.write("".join(_lines(chunk)).encode())
-        os.chmod(part, 0o644)
+        with open(part, "wb") as raw:
+            # Without a name and a time in the header, the same rows always result in the same bytes.
+            file = gzip.GzipFile("", "wb", 6, raw, 0) if target.endswith(".gz") else raw
+            with file:
+                for chunk in source.chunks():
+                    file.write("".join(_lines(chunk)).encode())
         os.replace(part, target)
-    except BaseException as error:
-        Path(part).unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:
-            error.filename = target
+    except OSError as error:
+        error.filename = error.filename or target
         raise
-    Console(markup=False).print(f"{target}: {source.n_rows:,} rows, indices from 1", soft_wrap=True, highlight=False)
-
-
-def _packed(file: BinaryIO, target: str) -> AbstractContextManager:
-    """The file itself, or what packs it; the same rows always give the same bytes."""
-    return gzip.GzipFile("", "wb", 6, file, 0) if target.endswith(".gz") else nullcontext(file)
+    finally:
+        if os.path.exists(part):
+            os.unlink(part)
+    print(f"{target}: {source.n_rows:,} rows, indices from 1")
 
 
 def _lines(chunk: Chunk) -> Iterator[str]:
     labels, pointer, X = chunk.labels, chunk.pointer, chunk.X
     assert labels is not None
     if chunk.weights is not None and (chunk.weights != 1).any():
-        raise CommandError("svmlight has no weights, and these rows have some: train from the file as it is.")
+        raise CommandError("svmlight files have no row weights: train on the original file.")
     for row in range(X.shape[0]):
         own = labels[row : row + 1] if pointer is None else labels[pointer[row] : pointer[row + 1]]
-        wrong = [label for label in own.tolist() if _NOT_IN_LABELS.search(str(label)) or label == ""]
-        if wrong:
-            raise CommandError(f"svmlight cannot hold the label {wrong[0]!r}: no spaces, commas, : or #.")
-        span = slice(X.indptr[row], X.indptr[row + 1])
-        if not len(own) and span.start == span.stop:
-            raise CommandError("svmlight cannot hold a row without labels and features.")
-        # repr of a float32 is the shortest text that reads back as the same number
-        pairs = zip(X.indices[span].tolist(), X.data[span], strict=True)
-        yield " ".join([",".join(map(str, own.tolist())), *(f"{index + 1}:{value!s}" for index, value in pairs)]) + "\n"
+        texts = [str(label) for label in own.tolist()]
+        for text in texts:
+            if not text or re.search(r"[\s,:#]", text):
+                raise CommandError(f"svmlight cannot represent the label {text!r}: remove spaces, commas, : and #.")
+        begin, end = X.indptr[row], X.indptr[row + 1]
+        if not texts and begin == end:
+            raise CommandError("svmlight cannot represent a row without labels and features.")
+        # str of a float32 is the shortest text that is read back as the same number.
+        pairs = zip(X.indices[begin:end].tolist(), X.data[begin:end], strict=True)
+        yield " ".join([",".join(texts), *(f"{index + 1}:{value!s}" for index, value in pairs)]) + "\n"

@@ -1,4 +1,4 @@
-"""`manyclass demo`: real data, both contenders, answers a person can judge, and the tree."""
+"""`manyclass demo`: two classifiers on WordNet definitions, predictions for a few sentences, and part of the tree."""
 
 import time
 from collections.abc import Callable
@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from rich.tree import Tree as Picture
+from rich.tree import Tree
+from sklearn.pipeline import make_pipeline
 
 from .. import LabelTreeClassifier, OneAgainstAllClassifier
 from ..datasets import gloss_vectorizer, load_wordnet, tfidf_transformer
+from .inspect import nodes_with_labels
+from .messages import stderr
 
 SENTENCES = [
     "a large sea bird with long wings that eats fish",
@@ -21,112 +24,97 @@ SENTENCES = [
     "a tool with a sharp blade used for cutting wood",
 ]
 
-out, progress = Console(), Console(stderr=True)
+out = Console(highlight=False)
 
 
-def run(epochs: int, seed: int, ask: list[str]) -> None:
-    """Train, compare, answer, draw."""
-    begun = time.perf_counter()
+def run(epochs: int, seed: int, ask: list[str] | None) -> None:
+    """Train, compare and predict."""
+    start = time.perf_counter()
     data = load_wordnet()
     weighting = tfidf_transformer().fit(data.X_train)
     X, X_test = weighting.transform(data.X_train), weighting.transform(data.X_test)
     names = np.array([name.split(".")[0].replace("_", " ") for name in data.label_names])
     out.print(
-        f"WordNet glosses: {X.shape[0]:,} definitions to learn, {X_test.shape[0]:,} to test, "
-        f"{X.shape[1]:,} words, {len(names):,} categories (Princeton WordNet, see its licence)"
+        f"WordNet (Princeton University, see its licence): {X.shape[0]:,} training and {X_test.shape[0]:,} test "
+        f"definitions, {X.shape[1]:,} words, {len(names):,} categories"
     )
-    contenders: dict[str, Any] = {
+    models: dict[str, Any] = {
         "label tree": LabelTreeClassifier(n_epochs=epochs, random_state=seed, verbose=1),
         "one-against-all": OneAgainstAllClassifier(n_epochs=epochs, random_state=seed, verbose=1),
     }
-    compile_seconds = sum(_timed(partial(_compile, model, X, data.y_train)) for model in contenders.values())
-    out.print(f"compiling: {compile_seconds:.1f} s (kept on disk: the next start skips it)")
+    compilation = sum(_seconds(partial(_compile, model, X, data.y_train)) for model in models.values())
+    out.print(f"Compilation: {compilation:.1f} s (cached on disk for the next time)")
     results = {}
-    for name, model in contenders.items():
-        progress.print(f"training {name}")
-        train = _timed(partial(model.fit, X, data.y_train))
-        predict = _timed(partial(model.predict, X_test))
-        results[name] = {"train": train, "predict": predict, **model.diagnose(X_test, data.y_test)}
-    out.print(_comparison(results, len(X_test.indptr) - 1, len(names)))
-    out.print(_verdict(results))
-    tree = contenders["label tree"]
-    shown = _answer(tree, weighting, data, names, ask or SENTENCES)
-    out.print(_picture(tree, names, np.bincount(data.y_train, minlength=len(names)), shown))
-    out.print(f"all of it took {time.perf_counter() - begun:.0f} s, {compile_seconds:.0f} s of them compiling")
+    for name, model in models.items():
+        stderr.print(f"Training {name}")
+        times = {
+            "train": _seconds(partial(model.fit, X, data.y_train)),
+            "predict": _seconds(partial(model.predict, X_test)),
+        }
+        results[name] = {**times, **model.diagnose(X_test, data.y_test)}
+    out.print(_comparison(results, X_test.shape[0], len(names)))
+    tree = models["label tree"]
+    best = _predict(tree, make_pipeline(gloss_vectorizer(data.feature_names), weighting), names, ask or SENTENCES)
+    out.print(_tree(tree, names, best))
+    out.print(f"Total time: {time.perf_counter() - start:.0f} s, including {compilation:.0f} s of compilation")
 
 
 def _compile(model: Any, X, y) -> None:
-    """Call everything once on a few rows, so that what is timed below is work and not compilation."""
+    """Call everything once on a few rows, so that later times do not include compilation."""
     small = type(model)(**{**model.get_params(), "n_epochs": 1, "verbose": 0}).fit(X[:500], y[:500])
     small.diagnose(X[:5], y[:5])
     small.predict_topk(X[:5], 2)
 
 
-def _timed(work: Callable[[], object]) -> float:
-    begun = time.perf_counter()
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
     work()
-    return time.perf_counter() - begun
+    return time.perf_counter() - start
 
 
 def _comparison(results: dict[str, dict], n_test: int, n_classes: int) -> Table:
-    table = Table("", *results, title=f"on {n_test:,} definitions never seen")
+    table = Table("", *results, title=f"Results on {n_test:,} test definitions")
     rows: list[tuple[str, Callable[[dict], str]]] = [
-        ("answers right", lambda r: f"{100 * r['accuracy']:.1f} %"),
+        ("accuracy", lambda r: f"{100 * r['accuracy']:.1f} %"),
         (f"categories scored, of {n_classes:,}", lambda r: f"{r['candidates_scored']:,.0f}"),
-        ("right one among them", lambda r: f"{100 * r['recall']:.1f} %"),
+        ("correct one among them", lambda r: f"{100 * r['recall']:.1f} %"),
         ("routers scored", lambda r: f"{r['routers_scored']:.0f}"),
         ("training", lambda r: f"{r['train']:.1f} s"),
-        ("answering", lambda r: f"{1e6 * r['predict'] / n_test:.0f} µs each"),
+        ("prediction", lambda r: f"{1e6 * r['predict'] / n_test:.0f} µs per definition"),
     ]
     for title, cell in rows:
         table.add_row(title, *(cell(result) for result in results.values()))
     return table
 
 
-def _verdict(results: dict[str, dict]) -> str:
-    """Who won what, whoever it was."""
-    tree, every = results["label tree"], results["one-against-all"]
-
-    def winner(name: str, more_is_better: bool) -> str:
-        tree_wins = (tree[name] > every[name]) == more_is_better
-        return "the label tree" if tree_wins else "one-against-all"
-
-    return (
-        f"More right answers: {winner('accuracy', True)}. Faster to train: {winner('train', False)}. "
-        f"Faster to answer: {winner('predict', False)}."
-    )
-
-
-def _answer(model, weighting, data, names: np.ndarray, sentences: list[str]) -> int | None:
-    """The five best categories for what a person typed; return the best one for the first sentence with known words."""
-    vectorizer = gloss_vectorizer(data.feature_names)
+def _predict(model: Any, features: Any, names: np.ndarray, sentences: list[str]) -> int | None:
+    """Print the five best categories of each sentence; return the best one of the first sentence with known words."""
     first = None
     for sentence in sentences:
-        counts = vectorizer.transform([sentence])
-        if counts.nnz == 0:
-            out.print(f'"{sentence}": none of these words occurs in WordNet\'s glosses', highlight=False)
+        x = features.transform([sentence])
+        if x.nnz == 0:
+            out.print(f'"{sentence}": none of these words is in the WordNet definitions', markup=False)
             continue
-        labels, scores = model.predict_topk(weighting.transform(counts), 5)
-        answers = ", ".join(f"{names[label]} ({score:.1f})" for label, score in zip(labels[0], scores[0], strict=True))
-        out.print(f'"{sentence}"\n    {answers}', highlight=False)
+        labels, scores = model.predict_topk(x, 5)
+        best = ", ".join(f"{names[label]} ({score:.1f})" for label, score in zip(labels[0], scores[0], strict=True))
+        out.print(f'"{sentence}"\n    {best}', markup=False)
         first = int(labels[0, 0]) if first is None else first
     return first
 
 
-def _picture(model, names: np.ndarray, counts: np.ndarray, shown: int | None, n_labels: int = 5) -> Picture:
-    """The root's branches and, level by level, those on the way to one label, with the most frequent labels of each."""
-    rows = model.tree_table()
-    below: dict[int, list[int]] = {row["node"]: list(row["labels"]) for row in rows}
-    for row in reversed(rows[1:]):
-        below[row["parent"]] += below[row["node"]]
-    way = {row["node"] for row in rows if shown in below[row["node"]]}
-    to = "" if shown is None else f', and the way to "{names[shown]}"'
-    picture = Picture(f"The tree's first branches{to}: how many categories, and which mostly")
-    branches = {0: picture}
-    for row in rows[1:]:
-        if row["parent"] == 0 or row["parent"] in way:
-            labels = sorted(below[row["node"]], key=lambda label: -counts[label])
-            whole = row["node"] in way and len(row["labels"]) > 0  # the leaf that the way leads to
-            told = ", ".join(names[label] for label in labels[: None if whole else n_labels])
-            branches[row["node"]] = branches[row["parent"]].add(f"{len(labels):,}: {told}{'' if whole else ', …'}")
-    return picture
+def _tree(model: Any, names: np.ndarray, label: int | None, n_labels: int = 5) -> Tree:
+    """The children of the root and of each node on the path to one label, with their most frequent labels."""
+    nodes = nodes_with_labels(model)
+    labels = {node["node"]: model.classes_[node["labels"]].tolist() for node in nodes}
+    inner = {node["parent"] for node in nodes}
+    path = {node for node in labels if label in labels[node]}
+    title = "" if label is None else f' and the path to "{names[label]}"'
+    branches = {nodes[0]["node"]: Tree(f"Top of the tree{title}: number of categories and the most frequent ones")}
+    for node in nodes[1:]:
+        number, parent = node["node"], node["parent"]
+        if parent == nodes[0]["node"] or parent in path:
+            every = number in path and number not in inner
+            shown = ", ".join(names[labels[number][: None if every else n_labels]])
+            text = f"{len(labels[number]):,}: {shown}{'' if every else ', ...'}"
+            branches[number] = branches[parent].add(text)
+    return branches[nodes[0]["node"]]

@@ -1,5 +1,8 @@
-"""Models and data as the commands see them: a model remembers how its data were read."""
+"""Model files and data files. A model stores how its training data were read, so that later files need no options."""
 
+import errno
+import os
+import stat
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -7,152 +10,156 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import load_model
 from ..core.model_file import ModelFormatError
-from ..io import FORMATS, Chunk, Reading, Source, known_format
-from .errors import CommandError
+from ..estimators import load_model
+from ..io import Chunk, Reading, Source, known_format
+from .messages import CommandError
 
 _TABLES = ("csv", "tsv", "jsonl", "parquet")
-_FAMILIES = (_TABLES, ("svmlight", "xmc"), ("vw",))  # formats whose features mean the same
+_FAMILIES = (_TABLES, ("svmlight", "xmc"), ("vw",))  # formats with the same features
 _TABLE_OPTIONS = ("label", "text", "numeric", "categorical", "label_separator")
-MOST_COLUMNS = 4_000_000  # of a label matrix that are made without having been seen
-# The names of options on the command line and in a Reading.
-_RENAMED = {"input_format": "format", "features": "n_features"}
+MAX_COLUMNS = 4_000_000  # limit of a label matrix whose columns are the label numbers in the file
 
 
 @dataclass
 class Trained:
-    """An estimator with what its data were like."""
+    """An estimator and how its data were read."""
 
     estimator: Any
     reading: Reading
-    names: list[str] | None = None  # several labels a row: the label of each column; None: columns are labels
-    training: dict[str, Any] = field(default_factory=dict)  # how far training came, and with which options
+    names: list[str] | None = None  # several labels per row: the label of each column; None: labels are column numbers
+    training: dict[str, Any] = field(default_factory=dict)  # progress and options of the training run
 
     def save(self, path: str, slim: bool = False, prune: float = 0.0, precision: str = "float32") -> None:
-        """Write it with all that is known."""
+        """Write the model with its reading and training record."""
         self.estimator._extra = {"reading": self.reading.to_dict(), "training": self.training}
         self.estimator._names = self.names
         self.estimator.save(path, slim, prune, precision)
 
     @cached_property
-    def numbers(self) -> np.ndarray:
-        """A number for each class: the label itself where all are numbers from 0, else its place in the model."""
+    def label_numbers(self) -> np.ndarray:
+        """A number for each class: the label if all are non-negative integers, otherwise its position in the model."""
         classes = self.estimator.classes_
         if self.names and all(name.isdecimal() for name in self.names):
             return np.array([int(name) for name in self.names])
-        numbers = self.names is None and classes.dtype.kind in "iu" and classes.min() >= 0
-        return classes if numbers else np.arange(len(classes))
+        integers = self.names is None and classes.dtype.kind in "iu" and classes.min() >= 0
+        return classes if integers else np.arange(len(classes))
 
-    def label(self, column: Any) -> Any:
-        """What the user calls a label of `classes_`."""
-        return column if self.names is None else self.names[column]
+    def labels(self, indices: Any) -> list:
+        """The labels of some classes, as in the data file."""
+        classes = self.estimator.classes_[indices].tolist()
+        return classes if self.names is None else [self.names[column] for column in classes]
 
 
-def open_model(path: str, verify: bool = True) -> Trained:
-    """A model file; one saved from Python reads svmlight, xmc and VW files with as many features as it has."""
-    estimator = load_model(path, verify=verify)
+def open_model(path: str, threads: int | None = None) -> Trained:
+    """Load a model file. A model saved from Python has no reading: it reads svmlight, xmc and VW files of its width."""
+    estimator = load_model(path)
+    if threads is not None:
+        estimator.n_jobs = threads
     extra = estimator._extra
     try:
-        several = bool(getattr(estimator, "_multilabel", False))
-        text = not several and isinstance(estimator.classes_[0], str)
-        made_here = Reading(
-            n_features=estimator.n_features_in_,
-            labels="several" if several else "one",
-            label_kind="text" if text else "int",
-        )
-        reading = Reading.from_dict(extra["reading"]) if "reading" in extra else made_here
-        names, training = estimator._names, extra.get("training", {})
-        if not isinstance(training, dict) or reading.width != estimator.n_features_in_:
-            raise ValueError("labels, features or training do not fit the model")
-    except (TypeError, ValueError, KeyError) as error:
-        raise ModelFormatError(f"{path}: what the model remembers of its data is broken ({error}).") from error
-    return Trained(estimator, reading, names, training)
-
-
-def asked_reading(asked: dict[str, Any], base: Reading | None = None) -> Reading:
-    """A Reading from the options given, on top of what the model remembers."""
-    given = {_RENAMED.get(name, name): value for name, value in asked.items() if name != "skip_bad_lines"}
-    given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-    base = base or Reading()
-    if "format" in given and given["format"] not in FORMATS:
-        raise CommandError(f"--input-format must be one of {', '.join(FORMATS)}, got {given['format']!r}.")
-    if given.get("labels", "one") not in ("one", "several"):
-        raise CommandError(f"--labels must be one or several, got {given['labels']!r}.")
-    if given.get("label_kind", "int") not in ("int", "text"):
-        raise CommandError(f"--label-kind must be int or text, got {given['label_kind']!r}.")
-    if {"text", "numeric", "categorical"} & set(given):  # columns named now replace those remembered
-        base = replace(base, text=(), numeric=(), categorical=())
-    return replace(base, **given)
-
-
-def open_source(path: str, asked: dict[str, Any], base: Reading | None = None, labelled: bool = True) -> Source:
-    """A data file; with a model's own reading as the base, only the format may be another."""
-    reading = asked_reading(asked, base)
-    if base is not None:
-        if reading.width != base.width:
-            raise CommandError(
-                f"{path}: the model was trained with {base.width} features, the options given make it {reading.width}."
+        if "reading" in extra:
+            reading = Reading.from_dict(extra["reading"])
+        else:
+            several = bool(getattr(estimator, "_multilabel", False))
+            text = not several and isinstance(estimator.classes_[0], str)
+            reading = Reading(
+                n_features=estimator.n_features_in_,
+                labels="several" if several else "one",
+                label_kind="text" if text else "int",
             )
-        if "input_format" not in asked:
-            by_name = None if path == "-" else known_format(path)
-            reading = replace(reading, format=by_name or base.format)
-    source = Source(path, reading, labelled=labelled, skip_bad_lines=bool(asked.get("skip_bad_lines")))
-    _check_fit(path, source.reading.format, asked, base)
+        training = extra.get("training", {})
+        if not isinstance(training, dict) or reading.width != estimator.n_features_in_:
+            raise ValueError("the number of features or the training record is wrong")
+    except (TypeError, ValueError, KeyError) as error:
+        raise ModelFormatError(f"{path}: the description of the training data is invalid ({error}).") from error
+    return Trained(estimator, reading, estimator._names, training)
+
+
+def open_source(path: str, options: dict[str, Any], base: Reading | None = None, labelled: bool = True) -> Source:
+    """Open a data file with the given options, on top of the reading of a model if there is one."""
+    renamed = {"input_format": "format", "features": "n_features"}
+    values = {renamed.get(name, name): value for name, value in options.items() if name != "skip_bad_lines"}
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    if values.keys() & {"text", "numeric", "categorical"}:  # named columns replace those of the model
+        values = {"text": (), "numeric": (), "categorical": (), **values}
+    if base is not None and "format" not in values:
+        values["format"] = (None if path == "-" else known_format(path)) or base.format
+    reading = replace(base or Reading(), **values)
+    if base is not None and reading.width != base.width:
+        raise CommandError(
+            f"{path}: the model was trained with {base.width} features, but the options specify {reading.width}."
+        )
+    source = Source(path, reading, labelled=labelled, skip_bad_lines="skip_bad_lines" in options)
+    _check_format(path, source.reading.format, options, base)
     return source
 
 
-def _check_fit(path: str, file_format: str | None, asked: dict[str, Any], base: Reading | None) -> None:
-    """Refuse options that the format has no use for, and a format whose features are not those of the model."""
-    table = file_format in _TABLES
-    strangers = [name for name in asked if name in _TABLE_OPTIONS and not table]
-    strangers += [name for name in asked if name == "index_base" and file_format != "svmlight"]
-    if strangers:
-        flag = strangers[0].replace("_", "-")
-        raise CommandError(f"{path} is read as {file_format}, which has no use for --{flag}: leave it out.")
-    if base is None or "input_format" in asked:
+def _check_format(path: str, found: str | None, options: dict[str, Any], base: Reading | None) -> None:
+    """Reject options that do not apply to the format, and a format with other features than those of the model."""
+    for name in options:
+        if (name in _TABLE_OPTIONS and found not in _TABLES) or (name == "index_base" and found != "svmlight"):
+            raise CommandError(f"{path} is read as {found}, where --{name.replace('_', '-')} does not apply.")
+    if base is None or "input_format" in options:
         return
-    known = base.format or "svmlight"  # a model saved from Python: its features are numbers
-    if not any(file_format in family and known in family for family in _FAMILIES):
-        from_python = "" if base.format else " (it was saved from Python, its features have numbers only)"
+    known = base.format or "svmlight"  # a model saved from Python has numbered features
+    if not any(found in family and known in family for family in _FAMILIES):
         raise CommandError(
-            f"{path}: {file_format} does not have the features of a model trained from {known}{from_python}. If it "
-            f"does, say so by --input-format {file_format}."
+            f"{path}: {found} files do not have the features of a model trained on "
+            f"{known if base.format else 'arrays in Python'}. If this file does, specify --input-format {found}."
         )
 
 
-def first_names(reading: Reading) -> list[str] | None:
-    """The names of columns to start with: none yet; None where labels are columns already (xmc), or rows have one."""
-    are_columns = reading.format == "xmc" and (reading.n_labels or 0) <= MOST_COLUMNS
-    return None if are_columns or reading.labels != "several" else []
+def can_read_once(path: str) -> bool:
+    """Whether the data cannot be read twice: standard input or a pipe."""
+    return path == "-" or (os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode))
 
 
-class Columns:
-    """Columns of a label matrix: for labels by name in the order they first come; without names, labels are columns."""
+def check_target(path: str) -> None:
+    """Raise an OSError if no file can be written at this path, before any work is done."""
+    folder = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "cannot write there: no such folder", folder)
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, "cannot write a file: this is a folder", path)
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(errno.EACCES, "the folder is not writable", folder)
 
-    def __init__(self, names: list[str] | None, n_columns: int):
+
+class LabelColumns:
+    """Label matrices for several labels per row.
+
+    With `names`, each name is a column, in order of appearance. Without, labels are the column numbers themselves.
+    """
+
+    def __init__(self, names: list[str] | None, n_columns: int = 0):
         self.names = names
+        self.n_columns = max(1, n_columns if names is None else len(names))
         self._columns = {name: column for column, name in enumerate(names or [])}
-        self.n_columns = max(1, n_columns)
+
+    @classmethod
+    def of_model(cls, trained: Trained) -> "LabelColumns | None":
+        """The columns of a model; None for one label per row."""
+        if trained.reading.labels != "several":
+            return None
+        n_known = len(trained.estimator.classes_) if hasattr(trained.estimator, "_index") else 0
+        return cls(trained.names, max(n_known, min(trained.reading.n_labels or 0, MAX_COLUMNS)))
 
     def matrix(self, chunk: Chunk, learn: bool) -> sp.csr_array:
-        """The rows' labels as zeros and ones; labels not met before get columns of their own, for good if `learn`."""
+        """The labels of the rows as zeros and ones. New labels get new columns, which are kept if `learn`."""
         labels, pointer = chunk.labels, chunk.pointer
         assert labels is not None and pointer is not None
         if self.names is None:
-            if labels.dtype.kind != "i" or (labels < 0).any() or (labels >= MOST_COLUMNS).any():
-                raise CommandError(f"labels are columns here, from 0 to {MOST_COLUMNS - 1:,}, and some are not.")
+            if labels.dtype.kind != "i" or (labels < 0).any() or (labels >= MAX_COLUMNS).any():
+                raise CommandError(f"the labels must be column numbers from 0 to {MAX_COLUMNS - 1:,}.")
             columns = labels.astype(np.int64)
             n_columns = max(self.n_columns, int(columns.max(initial=-1)) + 1)
         else:
-            listed = [str(label) for label in labels.tolist()]
-            new = dict.fromkeys(name for name in listed if name not in self._columns)
-            places = {name: len(self.names) + at for at, name in enumerate(new)}
-            n_columns = max(1, len(self.names) + len(places))
+            known = self._columns if learn else dict(self._columns)
+            columns = np.array([known.setdefault(str(label), len(known)) for label in labels.tolist()], np.int64)
+            n_columns = max(1, len(known))
             if learn:
-                self._columns.update(places)
-                self.names += places
-            columns = np.array([places.get(name, self._columns.get(name, 0)) for name in listed], np.int64)
+                self.names += list(known)[len(self.names) :]
         if learn:
             self.n_columns = n_columns
         out = sp.csr_array((np.ones(len(columns), np.int8), columns, pointer), shape=(len(pointer) - 1, n_columns))
@@ -161,31 +168,20 @@ class Columns:
         return out
 
 
-def columns_of(trained: Trained) -> Columns | None:
-    """What makes label matrices for a model; None where rows have one label."""
-    if trained.reading.labels != "several":
-        return None
-    known = len(trained.estimator.classes_) if hasattr(trained.estimator, "_index") else 0
-    if trained.names is None:
-        return Columns(None, max(known, min(trained.reading.n_labels or 0, MOST_COLUMNS)))
-    return Columns(trained.names, len(trained.names))
+def initial_names(reading: Reading) -> list[str] | None:
+    """The column names before training: None if labels are column numbers (xmc) or rows have one label."""
+    numbered = reading.format == "xmc" and (reading.n_labels or 0) <= MAX_COLUMNS
+    return None if numbered or reading.labels != "several" else []
 
 
-def stacked(chunks: list[Chunk], columns: Columns | None) -> tuple[Any, Any, np.ndarray]:
-    """All rows of some chunks: inputs, labels as an estimator wants them, weights."""
-    X = sp.vstack([chunk.X for chunk in chunks], format="csr")
-    weights = np.concatenate([np.ones(c.X.shape[0]) if c.weights is None else c.weights for c in chunks])
-    if columns is None:
-        return X, np.concatenate([chunk.labels for chunk in chunks]), weights
-    parts = [columns.matrix(chunk, learn=True) for chunk in chunks]
-    for part in parts:
-        part.resize(part.shape[0], columns.n_columns)
-    return X, sp.vstack(parts, format="csr"), weights
+def read_rows(source: Source, columns: LabelColumns | None, max_rows: int = 1 << 62) -> tuple[Any, Any, np.ndarray]:
+    """X, y and weights of the first rows of a file, in memory."""
+    for chunk in source.chunks(max_rows):
+        y = chunk.labels if columns is None else columns.matrix(chunk, learn=True)
+        return chunk.X, y, np.ones(chunk.X.shape[0]) if chunk.weights is None else chunk.weights
+    raise CommandError(f"{source.path}: there are no rows to learn from.")
 
 
-def cell(label: Any) -> str:
-    """A label in one cell of one line."""
-    text = str(label)
-    for letter, escape in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
-        text = text.replace(letter, escape)
-    return text
+def escape(label: Any) -> str:
+    r"""A label as one field of a line: backslash, tab and line ends become \\, \t, \n and \r."""
+    return str(label).replace("\\", r"\\").replace("\t", r"\t").replace("\n", r"\n").replace("\r", r"\r")

@@ -1,155 +1,139 @@
-"""`manyclass inspect`: sizes, options and the tree of a model."""
+"""`manyclass inspect`: the size, the options and the tree of a model."""
 
 import json
 import os
 import sys
 from typing import Any
 
-import numpy as np
 from rich.console import Console
-from rich.table import Table
-from rich.tree import Tree as Picture
+from rich.tree import Tree
 
-from .errors import CommandError
-from .files import Trained, cell, open_model
+from .files import Trained, escape, open_model
+from .messages import CommandError
 
-_SHOWN = 6  # labels of a branch
+_N_LABELS = 6  # labels shown per node
 
 
 def run(model: str, depth: int, topics: bool, labels: bool, picture: str | None, as_json: bool) -> None:
-    """Print, and draw if asked."""
+    """Print the description of a model and draw its tree."""
     if picture is not None and not picture.lower().endswith((".png", ".svg")):
-        raise CommandError(f"--picture {picture}: its name must end in .png or .svg.")
+        raise CommandError(f"--picture {picture}: the name must end in .png or .svg.")
     trained = open_model(model)
-    if labels:
-        for number, label in enumerate(trained.estimator.classes_.tolist()):
-            print(f"{number}\t{cell(trained.label(label))}")
-        return
-    if picture is not None and not hasattr(trained.estimator._model, "tree_table"):
-        raise CommandError(f"{model}: {trained.estimator._model.NAME} has no tree to draw.")
-    told = facts(trained, model)
-    branches = branches_of(trained, depth)
-    if as_json:
-        named = [{**branch, "labels": branch["labels"][:_SHOWN]} for branch in branches]
-        print(json.dumps({**told, "branches": named}))
-    else:
-        show(told, branches if topics or not picture else [], topics)
-    if picture is not None:
-        draw(branches, picture)
-        print(f"drew {picture}", file=sys.stderr)
-
-
-def facts(trained: Trained, model: str) -> dict[str, Any]:
-    """What there is to know without looking at the tree."""
     clf = trained.estimator
-    state = {name: group for name, group in clf._state.items()}
+    if labels:
+        for number, label in enumerate(trained.labels(slice(None))):
+            print(f"{number}\t{escape(label)}")
+        return
+    nodes = [node for node in nodes_with_labels(clf) if node["depth"] <= depth]
+    if picture is not None and not nodes:
+        raise CommandError(f"{model}: {clf._model.NAME} has no tree to draw.")
+    for node in nodes:
+        node["n_labels"], node["labels"] = len(node["labels"]), trained.labels(node["labels"][:_N_LABELS])
+    facts = _facts(trained, model)
+    if as_json:
+        keys = ("node", "parent", "depth", "n_labels", "labels")
+        print(json.dumps({**facts, "branches": [{key: node[key] for key in keys} for node in nodes]}))
+    else:
+        _print_facts(facts)
+        if nodes and (topics or picture is None):
+            kind = "candidates" if clf._model.NAME == "recall-tree" else "labels"
+            Console(markup=False, highlight=False).print(_tree(nodes, kind, topics))
+    if picture is not None:
+        _draw(nodes, picture)
+        print(f"Wrote {picture}", file=sys.stderr)
+
+
+def nodes_with_labels(clf: Any) -> list[dict[str, Any]]:
+    """The nodes, parents first; `labels` are the indices of all labels below a node, the most frequent first."""
+    if not hasattr(clf._model, "tree_table"):
+        return []
+    nodes = [{**node, "labels": node["labels"].tolist()} for node in clf._model.tree_table(clf._state)]
+    mass = getattr(clf._state["tree"], "mass", None)
+    if mass is not None:  # a label tree has its labels in the leaves: collect them upwards
+        labels = {node["node"]: node["labels"] for node in nodes}
+        for node in reversed(nodes[1:]):
+            labels[node["parent"]] += node["labels"]
+        for node in nodes:
+            node["labels"].sort(key=lambda label: -mass[label])
+    return nodes
+
+
+def _facts(trained: Trained, path: str) -> dict[str, Any]:
+    clf = trained.estimator
+    plain = bool, int, float, str, type(None)
+    params = clf.get_params(deep=False)
     return {
         "algorithm": clf._model.NAME,
         "slim": clf._slim,
         "precision": clf._precision,
-        "bytes": os.path.getsize(model),
+        "bytes": os.path.getsize(path),
         "n_classes": len(clf.classes_),
         "n_features": clf.n_features_in_,
         "n_nodes": clf._model.n_nodes(clf._state),
-        "n_trees": sum(name.startswith("tree") for name in state) or 0,
-        "arrays": {name: int(sum(array.nbytes for array in group)) for name, group in state.items()},
-        "options": {name: _plain(value) for name, value in clf.get_params(deep=False).items()},
+        "n_trees": sum(name.startswith("tree") for name in clf._state),
+        "arrays": {name: sum(array.nbytes for array in group) for name, group in clf._state.items()},
+        "options": {name: value if isinstance(value, plain) else str(value) for name, value in params.items()},
         "reading": trained.reading.to_dict(),
         "training": trained.training,
     }
 
 
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+def _print_facts(facts: dict[str, Any]) -> None:
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            shown = {key: v for key, v in value.items() if name == "options" or v not in (None, [], "")}
+            value = ", ".join(f"{key}={v:,}" if name == "arrays" else f"{key}={v}" for key, v in shown.items())
+        elif type(value) is int:
+            value = f"{value:,}"
+        print(f"{'bytes of arrays' if name == 'arrays' else name.removeprefix('n_'):<16} {value}")
 
 
-def branches_of(trained: Trained, depth: int) -> list[dict[str, Any]]:
-    """The nodes down to a depth: node, parent, depth, how many labels below, and which mostly."""
-    clf = trained.estimator
-    rows = clf._model.tree_table(clf._state) if hasattr(clf._model, "tree_table") else []
-    below = {row["node"]: row["labels"].tolist() for row in rows}
-    mass = getattr(clf._state.get("tree"), "mass", None)
-    if mass is not None:  # a tree with its labels in the leaves: hand them up, the most frequent first
-        for row in reversed(rows[1:]):
-            below[row["parent"]] += below[row["node"]]
-        below = {node: sorted(labels, key=lambda label: -mass[label]) for node, labels in below.items()}
-    names = clf.classes_
-    out = []
-    for row in rows:
-        if row["depth"] <= depth:
-            labels = [str(trained.label(label)) for label in names[np.array(below[row["node"]], int)].tolist()]
-            kept = {name: int(row[name]) for name in ("node", "parent", "depth")}
-            what = "candidates" if clf._model.NAME == "recall-tree" else "labels"
-            out.append({**kept, "n_labels": len(labels), "labels": labels, "what": what})
-    return out
+def _tree(nodes: list[dict[str, Any]], kind: str, topics: bool) -> Tree:
+    branches: dict[int, Tree] = {}
+    for node in nodes:
+        text = f"node {node['node']}: {node['n_labels']:,} {kind}"
+        if topics and node["labels"]:
+            more = ["..."] if node["n_labels"] > len(node["labels"]) else []
+            text += f": {', '.join([*map(str, node['labels']), *more])}"
+        branches[node["node"]] = branches[node["parent"]].add(text) if branches else Tree(text)
+    return branches[nodes[0]["node"]]
 
 
-def show(told: dict[str, Any], branches: list[dict[str, Any]], topics: bool) -> None:
-    """For people."""
-    out = Console(markup=False)
-    table = Table("", "", box=None, show_header=False)
-    for name in ("algorithm", "slim", "precision", "bytes", "n_classes", "n_features", "n_nodes", "n_trees"):
-        value = told[name]
-        table.add_row(name.replace("n_", "").replace("_", " "), f"{value:,}" if type(value) is int else str(value))
-    for part in ("arrays", "options", "reading", "training"):
-        whole = part == "options"
-        told_of = {name: value for name, value in told[part].items() if whole or value not in (None, [], "")}
-        commas = "," if part == "arrays" else ""
-        text = ", ".join(f"{name}={value:{commas}}" for name, value in told_of.items())
-        table.add_row("bytes of arrays" if part == "arrays" else part, text)
-    out.print(table)
-    if not branches:
-        return
-    picture, nodes = None, {}
-    for branch in branches:
-        n_shown = _SHOWN if topics else 0
-        some = ", ".join(branch["labels"][:n_shown]) + (", …" if 0 < n_shown < branch["n_labels"] else "")
-        text = f"node {branch['node']}: {branch['n_labels']:,} {branch['what']}{': ' if some else ''}{some}"
-        node = Picture(text) if picture is None else nodes[branch["parent"]].add(text)
-        picture = picture or node
-        nodes[branch["node"]] = node
-    out.print(picture, markup=False, highlight=False)
-
-
-def _depth_first(branches: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The nodes so that those below a node follow it: lines of a picture then do not cross."""
-    children: dict[int, list[dict[str, Any]]] = {}
-    for branch in branches:
-        children.setdefault(branch["parent"], []).append(branch)
-    out, left = [], list(reversed(children[-1]))
-    while left:
-        out.append(left.pop())
-        left += reversed(children.get(out[-1]["node"], []))
-    return out
-
-
-def draw(branches: list[dict[str, Any]], path: str) -> None:
-    """The tree as a picture: a level a column, a node as high as the labels below it."""
+def _draw(nodes: list[dict[str, Any]], path: str) -> None:
+    """Draw the tree from left to right; the size of a node shows the number of its labels."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise CommandError("--picture needs matplotlib: pip install 'manyclass[plot]'") from error
-    inner = {branch["parent"] for branch in branches}
-    leaves = [branch for branch in _depth_first(branches) if branch["node"] not in inner]
-    place = {branch["node"]: float(at) for at, branch in enumerate(leaves)}
-    for branch in reversed(branches):
-        if branch["node"] not in place:
-            below = [place[other["node"]] for other in branches if other["parent"] == branch["node"]]
-            place[branch["node"]] = float(np.mean(below))
-    deepest = max(branch["depth"] for branch in branches)
-    figure = Figure(figsize=(4 + 4 * deepest, max(2.5, 0.32 * len(leaves))), layout="constrained")
+        raise CommandError("--picture requires matplotlib: pip install 'manyclass[plot]'") from error
+    children: dict[int, list[dict[str, Any]]] = {}
+    for node in nodes:
+        children.setdefault(node["parent"], []).append(node)
+    leaves: list[int] = []
+    height: dict[int, float] = {}
+
+    def place(node: dict[str, Any]) -> None:
+        """Leaves get the next free line, parents the middle of their children, so that edges do not cross."""
+        below = children.get(node["node"], [])
+        for child in below:
+            place(child)
+        if not below:
+            leaves.append(node["node"])
+        heights = [height[child["node"]] for child in below] or [float(len(leaves))]
+        height[node["node"]] = sum(heights) / len(heights)
+
+    place(nodes[0])
+    depth, largest = max(node["depth"] for node in nodes), max(1, *(node["n_labels"] for node in nodes))
+    figure = Figure(figsize=(4 + 4 * depth, max(2.5, 0.32 * len(leaves))), layout="constrained")
     axes = figure.subplots()
-    largest = max(branch["n_labels"] for branch in branches)
-    for branch in branches:
-        x, y = branch["depth"], place[branch["node"]]
-        if branch["parent"] >= 0:
-            axes.plot([x - 1, x], [place[branch["parent"]], y], color="0.8", linewidth=1, zorder=1)
-        axes.scatter(x, y, s=20 + 180 * branch["n_labels"] / max(1, largest), color="tab:blue", zorder=2)
-        shown = ", ".join(label[:20] for label in branch["labels"][:3])
-        last = branch["node"] not in inner
-        text = f"{branch['n_labels']:,}: {shown}" if last else f"{branch['n_labels']:,} {branch['what']}"
-        axes.annotate(text, (x, y), xytext=(9, 0 if last else 10), textcoords="offset points", va="center", fontsize=8)
-    axes.set_xlim(-0.2, deepest + 0.8)
+    for node in nodes:
+        x, y, is_leaf = node["depth"], height[node["node"]], node["node"] not in children
+        if node["parent"] >= 0:
+            axes.plot([x - 1, x], [height[node["parent"]], y], color="0.8", linewidth=1, zorder=1)
+        axes.scatter(x, y, s=20 + 180 * node["n_labels"] / largest, color="tab:blue", zorder=2)
+        some = ": " + ", ".join(str(label)[:20] for label in node["labels"][:3]) if is_leaf else ""
+        style: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 8}
+        axes.annotate(f"{node['n_labels']:,}{some}", (x, y), (9, 0 if is_leaf else 10), **style)
+    axes.set_xlim(-0.2, depth + 0.8)
     axes.invert_yaxis()
     axes.set_axis_off()
     figure.savefig(path, dpi=150, metadata={"Date": None} if path.lower().endswith(".svg") else None)

@@ -1,40 +1,68 @@
-"""`manyclass`: the command and its subcommands. Everything heavy is imported by the command that needs it."""
+"""The commands and their options. Each command is implemented by `run` in the module of the same name."""
 
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from importlib import import_module
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, Literal
 
 import typer
 
-from .options import Data, Json, Model, Threads, with_reading
+from .options import Algorithm, Data, Json, Model, Seed, Threads, reading_options
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode=None,  # plain help: rich cuts long option names short on a narrow terminal
+    rich_markup_mode=None,  # rich shortens long option names on a narrow terminal
     pretty_exceptions_enable=False,
-    help="Classification into thousands to millions of classes, in time logarithmic in their number.",
-    epilog="Exit codes: 0 done; 1 it could not be done, and why; 2 a command line that makes no sense; 130 "
-    "interrupted. The first use compiles for up to a minute and keeps the result on disk.",
+    epilog="Exit codes: 0 success, 1 error, 2 invalid command line, 130 interrupted. The first use of an algorithm "
+    "compiles it, which takes up to a minute; the result is cached on disk. Set MANYCLASS_TRACEBACK=1 to see the "
+    "traceback of an error.",
 )
 
 
 def run() -> None:
-    """The program: the commands, with users' mistakes told in one line."""
-    from .errors import INTERRUPTED, told
+    """Run the command line; errors of the user are reported in one line."""
+    from .messages import INTERRUPTED, user_error
 
     try:
         app(prog_name="manyclass")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except Exception as error:
-        code = told(error)
-        if code is None:
+        message = user_error(error)
+        if message is None:
             raise
-        sys.exit(code)
+        print(f"manyclass: error: {message}", file=sys.stderr)
+        sys.exit(1)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def command(declaration: Callable[..., None]) -> Callable[..., None]:
+    """Register a command that imports the module of its name and calls `run` with the options.
+
+    A parameter `reading` stands for all options of `reading_options`; `run` gets a dictionary of those that were given.
+    """
+    name = declaration.__name__
+    own = signature(declaration).parameters
+    shared = signature(reading_options).parameters if "reading" in own else {}
+
+    def call(**options: Any) -> None:
+        if shared:
+            reading = {option: options.pop(option) for option in shared}
+            # 0 is a value (--index-base), so compare identities.
+            options["reading"] = {k: v for k, v in reading.items() if v is not None and v is not False and v != []}
+        import_module(f".{name}", __package__).run(**options)
+
+    parameters = [p for p in own.values() if p.name != "reading"] + list(shared.values())
+    parameters = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in parameters]
+    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {p.name: p.annotation for p in parameters}
+    call.__doc__ = declaration.__doc__
+    return app.command(name)(call)
+
+
+def _version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version
 
         typer.echo(f"manyclass {version('manyclass')}")
@@ -44,137 +72,105 @@ def _version(asked: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Classification into thousands to millions of classes, in time logarithmic in their number."""
 
 
-@app.command()
+@command
 def demo(
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training rows.")] = 5,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed: the same seed, the same answers.")] = 0,
-    ask: Annotated[list[str] | None, typer.Option(help="A definition to answer; may be given several times.")] = None,
+    epochs: Annotated[int, typer.Option(min=1, help="Number of passes over the training data.")] = 5,
+    seed: Seed = 0,
+    ask: Annotated[list[str] | None, typer.Option(help="A definition to classify; can be repeated.")] = None,
 ) -> None:
-    """Learn 4,796 WordNet categories from dictionary definitions by a label tree and one-against-all; answer a few."""
-    from .demo import run
+    """Train and compare two classifiers on WordNet.
 
-    run(epochs, seed, ask or [])
+    A label tree and one-against-all learn 4,796 categories from dictionary definitions.
+    """
 
 
-@app.command()
+@command
 def warmup(
-    algorithms: Annotated[
-        list[str] | None, typer.Argument(metavar="[ALGORITHM]...", help="Which ones, by default all.")
-    ] = None,
-    threads: Annotated[int, typer.Option(min=-1, help="Compilers side by side; -1: one for each core.")] = -1,
+    algorithms: Annotated[list[str] | None, typer.Argument(help="Algorithms to compile. Default: all.")] = None,
+    threads: Threads = -1,
 ) -> None:
-    """Compile beforehand: the first use of an algorithm compiles for some seconds, and later starts find it on disk.
+    """Compile algorithms in advance.
 
-    Algorithms: recall-tree, label-tree, spectral-tree, lom-tree, mlom-tree, one-against-all. What is on disk already
-    takes the few seconds that a process needs to start and look. Made for images that should answer at once.
+    This is useful when an image is built. Algorithms: recall-tree, label-tree, spectral-tree, lom-tree, mlom-tree,
+    one-against-all.
     """
-    from .warmup import run
-
-    run(algorithms or [], threads)
 
 
-@app.command()
+@command
 def data(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Sets to fetch.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Fetch even what is in the cache.")] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the downloaded files beside the packed ones.")] = False,
-    json: Json = False,
+    names: Annotated[list[str] | None, typer.Argument(help="Data sets to download.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Download again, even if the set is in the cache.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the downloaded files.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Public data sets: without names, list them; with names, download, check and pack them into the cache.
+    """Download public data sets; without names, list them.
 
-    The cache is MANYCLASS_CACHE, by default ~/.cache/manyclass/datasets; `manyclass.datasets.load` looks there after
-    MANYCLASS_DATA. A download that breaks off goes on at the next call.
+    Data sets are stored in MANYCLASS_CACHE, by default ~/.cache/manyclass/datasets. In Python,
+    manyclass.datasets.load(NAME) loads them.
     """
-    from .data import run
-
-    run(names or [], again, keep, json)
 
 
-@app.command()
-@with_reading
+@command
 def train(
     data: Data,
-    model: Annotated[str, typer.Option("--model", "-m", help="The model file to write, exactly as given.")],
+    model: Annotated[str, typer.Option("--model", "-m", help="Model file to write.")],
     reading: dict,
     algorithm: Annotated[
-        str | None,
-        typer.Option(
-            help="recall-tree, label-tree, spectral-tree, lom-tree, mlom-tree or one-against-all. Default: "
-            "recall-tree, or label-tree where there are text columns or several labels a row."
-        ),
+        Algorithm | None,
+        typer.Option(help="Default: label-tree for text columns or several labels per row, otherwise recall-tree."),
     ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
             "--option",
             "-o",
-            help="NAME=VALUE: an option of the algorithm, as in Python (beam=16, learner=sgd, "
-            "learner.rate=0.5); may be given several times. `manyclass inspect MODEL` shows all.",
+            metavar="NAME=VALUE",
+            help="Parameter of the estimator, as in Python: beam=16, learner=sgd, learner.rate=0.5; can be repeated. "
+            "`manyclass inspect MODEL` shows all of them.",
         ),
     ] = None,
-    test: Annotated[str | None, typer.Option(help="A data file to evaluate the finished model on.")] = None,
+    test: Annotated[str | None, typer.Option(help="Data file to evaluate the trained model on.")] = None,
     epochs: Annotated[
         int | None,
-        typer.Option(min=1, help="Passes over the data. Default: 5; standard input: 1; --in-memory: the algorithm's."),
-
+        typer.Option(min=1, help="Passes over the data. Default: 5; standard input: 1; --in-memory: the estimator's."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed: the same seed, the same bytes.")] = 0,
-    shuffle: Annotated[
-        bool, typer.Option(help="Shuffle the rows, 16,384 at a time, anew in each epoch; or learn them as they come.")
-    ] = True,
+    seed: Seed = 0,
+    shuffle: Annotated[bool, typer.Option(help="Shuffle blocks of 16,384 rows in each epoch.")] = True,
     in_memory: Annotated[
         bool,
-        typer.Option("--in-memory", help="Fit all rows at once: better for label trees. Spectral trees always do."),
+        typer.Option(
+            "--in-memory",
+            help="Read all rows into memory and train on them together. Makes label trees more accurate; always used "
+            "for spectral trees.",
+        ),
     ] = False,
     checkpoint_every: Annotated[
-        int | None, typer.Option(min=1, help="Write MODEL.checkpoint after every so many examples. Default: never.")
+        int | None, typer.Option(min=1, metavar="ROWS", help="Write MODEL.checkpoint after this many rows.")
     ] = None,
     resume: Annotated[
         bool,
         typer.Option(
             "--resume",
-            help="Go on from MODEL.checkpoint; without one, start; if MODEL is done, do nothing, or only the epochs "
-            "that --epochs asks for beyond those done.",
+            help="Continue from MODEL.checkpoint, or start if there is none. If MODEL is complete, only run the epochs "
+            "that are missing.",
         ),
     ] = False,
     start_from: Annotated[
-        str | None, typer.Option(help="A model file to go on learning from, with other data. Default: from nothing.")
+        str | None, typer.Option(metavar="MODEL", help="Continue training this model with the new data.")
     ] = None,
     threads: Threads = 1,
-    json: Json = False,
+    as_json: Json = False,
 ) -> None:
-    """Learn a model from a data file, in bounded memory."""
-    from .train import Plan, run
-
-    run(
-        Plan(
-            data=data,
-            model=model,
-            reading=reading,
-            algorithm=algorithm,
-            options=option or [],
-            test=test,
-            epochs=epochs,
-            seed=seed,
-            shuffle=shuffle,
-            in_memory=in_memory,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-            start_from=start_from,
-            threads=threads,
-            as_json=json,
-        )
-    )
+    """Train a model on a data file, in bounded memory."""
 
 
-@app.command()
-@with_reading
+@command
 def predict(
     model: Model,
     data: Data,
@@ -183,118 +179,96 @@ def predict(
         int,
         typer.Option(
             min=1,
-            help="Labels a row, best first; at most as many as there are. Those "
-            "that were not scored have the score -inf; with --probabilities they are left out.",
+            help="Number of labels per row, best first. Labels that were not scored have the score -inf; "
+            "--probabilities leaves them out.",
         ),
     ] = 5,
-    format: Annotated[
-        str,
+    output_format: Annotated[
+        Literal["tsv", "jsonl", "svmlight"],
         typer.Option(
-            help="tsv: label, score, label, score …; jsonl: {labels, scores}; svmlight: best label, then label:score "
-            "in the order of labels (for text labels, their number in the model)."
+            "--format",
+            help="tsv: label, score, label, score, ...; jsonl: {labels, scores}; svmlight: the best label, then "
+            "label:score sorted by label (text labels are replaced by their position in `inspect --labels`).",
         ),
     ] = "tsv",
-    probabilities: Annotated[bool, typer.Option("--probabilities", help="Probabilities instead of scores.")] = False,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Print probabilities instead of scores.")
+    ] = False,
     threads: Threads = 1,
 ) -> None:
-    """Answer the rows of a data file, one line each on standard output. Labels in the file are not needed."""
-    from .predict import run
-
-    run(model, data, reading, top_k, format, probabilities, threads)
+    """Predict the best labels of each row. The data file needs no labels."""
 
 
-@app.command()
-@with_reading
-def evaluate(model: Model, data: Data, reading: dict, threads: Threads = 1, json: Json = False) -> None:
-    """How good a model's answers are on a data file, and what they cost.
+@command
+def evaluate(model: Model, data: Data, reading: dict, threads: Threads = 1, as_json: Json = False) -> None:
+    """Evaluate a model on a data file.
 
-    accuracy: the best answer is right (with several labels a row, one of them); recall: share of the true labels among
-    the candidates scored; precision@k and ndcg@k of the k best; depth, nodes visited, routers and candidates scored:
-    means a row; work: the last two added; seconds: of answering alone.
+    accuracy: share of rows whose best prediction is correct. recall: share of the true labels that were scored.
+    precision@k, ndcg@k: of the k best predictions. depth, nodes visited, routers scored, candidates scored: means per
+    row; work is the sum of the last two. seconds: prediction time.
     """
-    from .evaluate import run
-
-    run(model, data, reading, threads, json)
 
 
-@app.command()
-@with_reading
+@command
 def compare(
-    first: Annotated[str, typer.Argument(metavar="MODEL1", help="A model file.")],
-    second: Annotated[str, typer.Argument(metavar="MODEL2", help="Another.")],
+    first: Annotated[str, typer.Argument(help="Model file.")],
+    second: Annotated[str, typer.Argument(help="Model file.")],
     data: Data,
     reading: dict,
     threads: Threads = 1,
-    json: Json = False,
+    as_json: Json = False,
 ) -> None:
-    """Two models on the same rows: accuracy, cost, and whether the difference is more than chance."""
-    from .compare import run
-
-    run(first, second, data, reading, threads, json)
+    """Compare two models on the same data, with McNemar's test."""
 
 
-@app.command()
+@command
 def inspect(
     model: Model,
-    depth: Annotated[int, typer.Option(min=0, help="Levels of the tree to show.")] = 1,
-    topics: Annotated[
-        bool, typer.Option("--topics", help="For each branch: how many labels (of a Recall Tree: candidates), "
-            "and its most frequent ones.")
-    ] = False,
-    labels: Annotated[bool, typer.Option("--labels", help="Only the labels: number, tab, label, a line each.")] = False,
-    picture: Annotated[str | None, typer.Option(help="Draw the tree into a .png or .svg file.")] = None,
-    json: Json = False,
+    depth: Annotated[int, typer.Option(min=0, help="Number of tree levels to show.")] = 1,
+    topics: Annotated[bool, typer.Option("--topics", help="Show the most frequent labels of each node.")] = False,
+    labels: Annotated[bool, typer.Option("--labels", help="Only list the labels: position, tab, label.")] = False,
+    picture: Annotated[str | None, typer.Option(help="Draw the tree to a .png or .svg file.")] = None,
+    as_json: Json = False,
 ) -> None:
-    """Sizes, options and the tree of a model."""
-    from .inspect import run
-
-    run(model, depth, topics, labels, picture, json)
+    """Show the size, the options and the tree of a model."""
 
 
-@app.command()
-@with_reading
+@command
 def convert(
-    source: Annotated[str, typer.Argument(metavar="FROM", help="A model file, or a data file.")],
-    target: Annotated[str, typer.Argument(metavar="TO", help="The file to write: a model, or .svm or .svm.gz data.")],
+    source: Annotated[str, typer.Argument(help="Model file, or data file.")],
+    target: Annotated[str, typer.Argument(help="File to write: a model, or .svm or .svm.gz data.")],
     reading: dict,
     slim: Annotated[
-        bool,
-        typer.Option("--slim", help="Models: leave out what only learning needs; but for rounding, the same answers."),
+        bool, typer.Option("--slim", help="Models: remove everything that only training requires.")
     ] = False,
     prune: Annotated[
         float,
         typer.Option(
             min=0,
-            help="With --slim, label trees: leave out weights of at most this size (0.3 made files 12 to 17 times "
-            "smaller, for 0 to 0.5 points; compare before and after).",
+            help="With --slim, label trees only: remove weights up to this absolute value. 0.3 made files 12 to 17 "
+            "times smaller and cost 0 to 0.5 points of accuracy.",
         ),
     ] = 0.0,
     precision: Annotated[
-        str,
-        typer.Option(help="With --slim: round weights in the file to float16 or int8; in memory they are float32."),
+        Literal["float32", "float16", "int8"], typer.Option(help="With --slim: precision of the weights in the file.")
     ] = "float32",
 ) -> None:
-    """A slim copy of a model; or a data file of any kind as svmlight."""
-    from .convert import run
-
-    run(source, target, reading, slim, prune, precision)
+    """Make a model smaller, or convert a data file to svmlight."""
 
 
-@app.command()
-@with_reading
+@command
 def tune(
     data: Data,
     reading: dict,
-    algorithm: Annotated[str | None, typer.Option(help="As in train. Default: the same.")] = None,
-    seconds: Annotated[float, typer.Option(min=1, help="Time to search; the trial under way is finished.")] = 60.0,
-    trials: Annotated[int | None, typer.Option(min=1, help="At most so many trials. Default: as time allows.")] = None,
-    hold_out: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of the rows to judge by.")] = 0.2,
-    max_rows: Annotated[int, typer.Option(min=10, help="Rows to read at most, held in memory.")] = 100_000,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data in each trial.")] = 3,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of search, split and training.")] = 0,
-    json: Json = False,
+    algorithm: Annotated[Algorithm | None, typer.Option(help="Default: as in train.")] = None,
+    seconds: Annotated[float, typer.Option(min=1, help="Time limit; the running trial is completed.")] = 60.0,
+    trials: Annotated[int | None, typer.Option(min=1, help="Maximum number of trials.")] = None,
+    max_rows: Annotated[int, typer.Option(min=10, help="Maximum number of rows to read into memory.")] = 100_000,
+    epochs: Annotated[int, typer.Option(min=1, help="Number of passes over the data in each trial.")] = 3,
+    seed: Seed = 0,
+    as_json: Json = False,
 ) -> None:
-    """Search the few options that matter on a held-out part, and print the best command line (needs optuna)."""
-    from .tune import run
+    """Search for good options (requires optuna).
 
-    run(data, reading, algorithm, seconds, trials, hold_out, max_rows, epochs, seed, json)
+    Options are compared on held-out rows; the command line of the best ones is printed.
+    """

@@ -1,94 +1,72 @@
-"""Options that several commands share, declared once."""
+"""Options that several commands share."""
 
-import inspect
-from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Literal
 
 import typer
+
+Algorithm = Literal["recall-tree", "label-tree", "spectral-tree", "lom-tree", "mlom-tree", "one-against-all"]
+InputFormat = Literal["svmlight", "xmc", "vw", "csv", "tsv", "jsonl", "parquet"]
+
+Data = Annotated[str, typer.Argument(help="Data file, or - for standard input.")]
+Model = Annotated[str, typer.Argument(help="Model file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print a JSON object instead of text.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")]
+
+
+def _not_zero(threads: int) -> int:
+    if threads == 0:
+        raise typer.BadParameter("must be at least 1, or -1 for all cores.")
+    return threads
+
+
+Threads = Annotated[int, typer.Option(min=-1, callback=_not_zero, help="Number of threads; -1 uses all cores.")]
 
 
 def reading_options(
     input_format: Annotated[
-        str | None,
+        InputFormat | None,
         typer.Option(
-            help="svmlight, xmc, vw, csv, tsv, jsonl or parquet. Default: by the extension (.svm .svmlight .libsvm "
-            ".xmc .vw .csv .tsv .jsonl .parquet, .txt with the header of xmc; .gz and .zst on top)."
+            help="Format of the data file. Default: from the extension (.svm, .svmlight, .libsvm, .xmc, .vw, .csv, "
+            ".tsv, .jsonl, .parquet; .txt with an xmc header); each can be compressed (.gz, .zst)."
         ),
     ] = None,
-    label: Annotated[str | None, typer.Option(help="Tables: the column of the label.")] = None,
-    text: Annotated[
-        list[str] | None, typer.Option(help="Tables: a column of text; may be given several times.")
-    ] = None,
-    numeric: Annotated[list[str] | None, typer.Option(help="Tables: a column of numbers; the same.")] = None,
+    label: Annotated[str | None, typer.Option(help="Tables: the column that contains the label.")] = None,
+    text: Annotated[list[str] | None, typer.Option(help="Tables: a text column; can be repeated.")] = None,
+    numeric: Annotated[list[str] | None, typer.Option(help="Tables: a numeric column; can be repeated.")] = None,
     categorical: Annotated[
         list[str] | None,
         typer.Option(
-            help="Tables: a column of categories; the same. Default, if no column is named: all but the label, their "
-            "kinds found out from the first rows."
+            help="Tables: a categorical column; can be repeated. If no columns are named, all columns except the label "
+            "are used, and their kinds are detected from the first rows."
         ),
     ] = None,
     label_separator: Annotated[
-        str | None, typer.Option(help="CSV and TSV: what separates several labels in a cell.")
+        str | None, typer.Option(help="CSV and TSV: the separator between several labels in one cell.")
     ] = None,
     labels: Annotated[
-        str | None, typer.Option(help="one or several labels a row. Default: found out from the first rows.")
+        Literal["one", "several"] | None,
+        typer.Option(help="Number of labels per row. Default: detected from the first rows."),
     ] = None,
     label_kind: Annotated[
-        str | None, typer.Option(help="int or text: what labels are read as. Default: found out from the first rows.")
+        Literal["int", "text"] | None, typer.Option(help="Type of the labels. Default: detected from the first rows.")
     ] = None,
     features: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Number of features; those beyond are hashed into them. Say it where you know it: the model is then "
-            "no larger than it must be. Default: 2**feature-bits.",
+            help="Number of features; larger indices are hashed. A known number keeps the model small. "
+            "Default: 2**feature-bits.",
         ),
     ] = None,
     feature_bits: Annotated[
-        int | None,
-        typer.Option(min=1, max=30, help="Without --features, features are hashed into 2**BITS. Default: 18."),
+        int | None, typer.Option(min=1, max=30, help="Without --features, hash features to 2**BITS. Default: 18.")
     ] = None,
     index_base: Annotated[
         int | None,
-        typer.Option(min=0, max=1, help="svmlight: the index of the first feature. Default: found out at the start."),
+        typer.Option(min=0, max=1, help="svmlight: index of the first feature. Default: detected from the first rows."),
     ] = None,
     skip_bad_lines: Annotated[
-        bool, typer.Option("--skip-bad-lines", help="Count lines that cannot be read, and go on; they get no answer.")
+        bool, typer.Option("--skip-bad-lines", help="Skip and count lines that cannot be read.")
     ] = False,
 ) -> None:
-    """What can be said of how a file is read."""
-
-
-READING = tuple(inspect.signature(reading_options).parameters)
-
-
-def with_reading(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with the options above added; it gets those that were given as the dict `reading`."""
-
-    def run(*args: Any, **given: Any) -> None:
-        asked = {name: given.pop(name) for name in READING}
-        asked = {name: value for name, value in asked.items() if not (value is None or value is False or value == [])}
-        command(*args, reading=asked, **given)
-
-    own = [p for p in inspect.signature(command).parameters.values() if p.name != "reading"]
-    shared = list(inspect.signature(reading_options).parameters.values())
-    shared = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in shared]
-    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in [*own, *shared]}
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    return run
-
-
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output instead of text.")]
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model file.")]
-Data = Annotated[str, typer.Argument(metavar="DATA", help="A data file, or - for standard input.")]
-
-
-def _not_zero(threads: int) -> int:
-    if threads == 0:
-        raise typer.BadParameter("it takes at least one thread; -1 means all cores.")
-    return threads
-
-
-Threads = Annotated[int, typer.Option(min=-1, callback=_not_zero, help="Threads for answers; -1: all cores.")]
+    """Declare how a data file is read."""

@@ -1,4 +1,4 @@
-"""`manyclass tune`: search the few options that matter, on a held-out part, within a time."""
+"""`manyclass tune`: search for good options on held-out rows within a time limit."""
 
 import json
 import shlex
@@ -6,118 +6,106 @@ import time
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
-from ..io import Source
-from .algorithms import choose_algorithm, learns_at_once, make_estimator
-from .errors import INTERRUPTED, CommandError
-from .files import Columns, first_names, open_source, stacked
+from ..core.base import learns_online
+from .algorithms import choose_algorithm, make_estimator
+from .files import LabelColumns, initial_names, open_source, read_rows
+from .messages import INTERRUPTED, CommandError, stderr
 
-# name: (kind, lowest, highest, on a logarithmic scale), or the choices there are
+_HELD_OUT = 0.2  # share of the rows
+
+# A list has choices; (low, high) is a range of integers or floats, searched on a logarithmic scale.
+_ONLINE = {
+    "learner": ["normalized-adagrad"],
+    "learner.decay": [1.0],
+    "learner.rate": (0.5, 16.0),
+    "split_mass": (1.0, 50.0),
+    "nodes_per_class": (8, 64),
+}
+_LEARNERS = ["sgd", "adagrad", "normalized-adagrad"]
 _SPACES: dict[str, dict[str, Any]] = {
     "recall-tree": {
-        "learner": ["sgd", "adagrad", "normalized-adagrad"],
-        "learner.rate": (float, 0.1, 10.0, True),
-        "beam": (int, 1, 16, True),
+        "learner": _LEARNERS,
+        "learner.rate": (0.1, 10.0),
+        "beam": (1, 16),
         "path_features": ["off", "bias"],
     },
     "label-tree": {
-        "arity": (int, 8, 64, True),
-        "beam": (int, 4, 32, True),
-        "rate": (float, 0.2, 5.0, True),
-        "start": (float, 2.0, 40.0, True),
-        "prior": (float, 0.1, 1.0, False),
+        "arity": (8, 64),
+        "beam": (4, 32),
+        "rate": (0.2, 5.0),
+        "start": (2.0, 40.0),
+        "prior": (0.1, 1.0),
     },
-    "spectral-tree": {
-        "n_candidates": (int, 20, 500, True),
-        "max_depth": (int, 2, 14, False),
-        "beam": (int, 1, 8, True),
-        "spread": (float, 0.3, 2.0, True),
-    },
-    "lom-tree": {
-        "learner": ["normalized-adagrad"],
-        "learner.decay": [1.0],
-        "learner.rate": (float, 0.5, 16.0, True),
-        "split_mass": (float, 1.0, 50.0, True),
-        "nodes_per_class": (int, 8, 64, True),
-    },
-    "mlom-tree": {
-        "centre": ["auto", "median", "mean"],
-        "learner": ["normalized-adagrad"],
-        "learner.decay": [1.0],
-        "learner.rate": (float, 0.5, 16.0, True),
-        "split_mass": (float, 1.0, 50.0, True),
-        "nodes_per_class": (int, 8, 64, True),
-    },
-    "one-against-all": {
-        "learner": ["sgd", "adagrad", "normalized-adagrad"],
-        "learner.rate": (float, 0.05, 10.0, True),
-        "loss": ["softmax", "logistic"],
-    },
+    "spectral-tree": {"n_candidates": (20, 500), "max_depth": (2, 14), "beam": (1, 8)},
+    "lom-tree": _ONLINE,
+    "mlom-tree": {"centre": ["auto", "median", "mean"], **_ONLINE},
+    "one-against-all": {"learner": _LEARNERS, "learner.rate": (0.05, 10.0), "loss": ["softmax", "logistic"]},
 }
 
 
 def run(
-    data: str, reading: dict, algorithm: str | None, seconds: float, trials: int | None, hold_out: float,
-    max_rows: int, epochs: int, seed: int, as_json: bool,
+    data: str, reading: dict, algorithm: str | None, seconds: float, trials: int | None, max_rows: int,
+    epochs: int, seed: int, as_json: bool,
 ) -> None:  # fmt: skip
-    """Search and print the command line of the best trial."""
+    """Search, and print the command line of the best trial."""
     optuna = _optuna()
-    console = Console(stderr=True, markup=False)
     source = open_source(data, reading)
     chosen = choose_algorithm(algorithm, source.reading)
-    X, y, weights = _read(source, max_rows)
+    several = source.reading.labels == "several"
+    columns = LabelColumns(initial_names(source.reading), source.reading.n_labels or 0) if several else None
+    X, y, weights = read_rows(source, columns, max_rows)
     order = np.random.default_rng(seed).permutation(X.shape[0])
-    n_held = max(1, round(hold_out * len(order)))
+    n_held = max(1, round(_HELD_OUT * len(order)))
     if n_held >= len(order):
         raise CommandError(f"{data}: {len(order)} rows are too few to hold some out.")
     held, learned = order[:n_held], order[n_held:]
-    console.print(f"{chosen}: {len(learned):,} rows to learn, {n_held:,} to judge by", highlight=False)
+    stderr.print(f"{chosen}: {len(learned):,} training rows, {n_held:,} held-out rows")
 
     def accuracy(options: list[str]) -> float:
         clf = make_estimator(chosen, options, seed)
-        if learns_at_once(chosen):
-            clf.set_params(n_epochs=epochs)
-            clf.fit(X[learned], y[learned], sample_weight=weights[learned])
-            return clf.diagnose(X[held], y[held])["accuracy"]
-        for epoch in range(epochs):
-            clf._begin_epoch(epoch)
-            rows = np.random.default_rng([seed, epoch]).permutation(learned)
-            clf.partial_fit(X[rows], y[rows], sample_weight=weights[rows])
-        return clf.diagnose(X[held], y[held])["accuracy"]
+        if not learns_online(clf):
+            clf.set_params(n_epochs=epochs).fit(X[learned], y[learned], sample_weight=weights[learned])
+        else:
+            for epoch in range(epochs):
+                clf._begin_epoch(epoch)
+                rows = np.random.default_rng([seed, epoch]).permutation(learned)
+                clf.partial_fit(X[rows], y[rows], sample_weight=weights[rows])
+        found = clf.diagnose(X[held], y[held])["accuracy"]
+        stderr.print(f"{100 * found:6.2f} %  {' '.join(options) or 'default options'}")
+        return found
 
     space = dict(_SPACES[chosen])
-    if "n_candidates" in space:  # more than there are labels would all be the same model
+    if "n_candidates" in space:  # more candidates than labels make no difference
         n = y.shape[1] if y.ndim == 2 else len(np.unique(y))
-        space["n_candidates"] = (int, min(max(2, n // 8), 20), min(n, 500), True)
+        space["n_candidates"] = (min(max(2, n // 8), 20), min(n, 500))
 
     def objective(trial: Any) -> float:
-        options = [f"{name}={value}" for name, value in _suggest(trial, space).items()]
+        options = [f"{name}={_suggest(trial, name, values)}" for name, values in space.items()]
         trial.set_user_attr("options", options)
-        reached = accuracy(options)
-        console.print(f"{100 * reached:6.2f} %  {' '.join(options)}", highlight=False, soft_wrap=True)
-        return reached
+        return accuracy(options)
 
-    begun = time.perf_counter()
-    usual = accuracy([])
-    console.print(f"{100 * usual:6.2f} %  the defaults", highlight=False)
+    start = time.perf_counter()
+    default = accuracy([])
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
-    left = seconds - (time.perf_counter() - begun)
+    remaining = seconds - (time.perf_counter() - start)
     interrupted = False
     try:
-        if left > 0:
-            study.optimize(objective, n_trials=trials, timeout=left)
+        if remaining > 0:
+            study.optimize(objective, n_trials=trials, timeout=remaining)
     except KeyboardInterrupt:
         interrupted = True
-    done = [trial for trial in study.trials if trial.value is not None]
-    better = len(done) > 0 and study.best_value > usual
-    best, options = (study.best_value, study.best_trial.user_attrs["options"]) if better else (usual, [])
+    n_done = sum(trial.value is not None for trial in study.trials)
+    best, options = default, []
+    if n_done and study.best_value > default:
+        best, options = study.best_value, study.best_trial.user_attrs["options"]
     command = _command(data, reading, chosen, options, epochs, seed)
     if as_json:
-        told = {"accuracy": best, "default_accuracy": usual, "options": options, "trials": len(done)}
-        print(json.dumps({**told, "command": command}))
+        result = {"accuracy": best, "default_accuracy": default, "options": options, "trials": n_done}
+        print(json.dumps({**result, "command": command}))
     else:
-        print(f"# {100 * best:.2f} % on the held-out rows, {100 * usual:.2f} % with the defaults\n{command}")
+        print(f"# accuracy on held-out rows: {100 * best:.2f} %, with the default options {100 * default:.2f} %")
+        print(command)
     if interrupted:
         raise SystemExit(INTERRUPTED)
 
@@ -126,48 +114,30 @@ def _optuna() -> Any:
     try:
         import optuna
     except ImportError as error:
-        raise CommandError("tune needs optuna: pip install 'manyclass[tune]'") from error
+        raise CommandError("tune requires optuna: pip install 'manyclass[tune]'") from error
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)
     return optuna
 
 
-def _read(source: Source, max_rows: int) -> tuple[Any, Any, np.ndarray]:
-    """The first rows of a file."""
-    chunks, n = [], 0
-    for chunk in source.chunks(min(4096, max_rows)):
-        chunks.append(chunk)
-        n += chunk.X.shape[0]
-        if n >= max_rows:
-            break
-    if not chunks:
-        raise CommandError(f"{source.path}: there are no rows.")
-    several = source.reading.labels == "several"
-    return stacked(chunks, Columns(first_names(source.reading), source.reading.n_labels or 0) if several else None)
-
-
-def _suggest(trial: Any, space: dict[str, Any]) -> dict[str, Any]:
-    out = {}
-    for name, how in space.items():
-        if isinstance(how, list):
-            out[name] = trial.suggest_categorical(name, how)
-        elif how[0] is int:
-            out[name] = trial.suggest_int(name, how[1], how[2], log=how[3])
-        else:
-            out[name] = round(trial.suggest_float(name, how[1], how[2], log=how[3]), 4)
-    return out
+def _suggest(trial: Any, name: str, values: Any) -> Any:
+    if isinstance(values, list):
+        return trial.suggest_categorical(name, values)
+    if isinstance(values[0], int):
+        return trial.suggest_int(name, *values, log=True)
+    return round(trial.suggest_float(name, *values, log=True), 4)
 
 
 def _command(data: str, reading: dict, algorithm: str, options: list[str], epochs: int, seed: int) -> str:
     """The command line that trains with these options."""
-    given: list[str] = []
+    words = ["manyclass", "train", "DATA" if data == "-" else data]
     for name, value in reading.items():
         flag = f"--{name.replace('_', '-')}"
-        if isinstance(value, bool):
-            given += [flag] if value else []
+        if value is True:
+            words.append(flag)
         else:
-            for one in value if isinstance(value, (list, tuple)) else [value]:
-                given += [flag, str(one)]
+            for one in value if isinstance(value, list) else [value]:
+                words += [flag, str(one)]
     for option in options:
-        given += ["--option", option]
-    fixed = ["--algorithm", algorithm, "--epochs", str(epochs), "--seed", str(seed), "--model", "MODEL"]
-    return shlex.join(["manyclass", "train", "DATA" if data == "-" else data, *given, *fixed])
+        words += ["--option", option]
+    words += ["--algorithm", algorithm, "--epochs", str(epochs), "--seed", str(seed), "--model", "MODEL"]
+    return shlex.join(words)

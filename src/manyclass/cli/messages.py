@@ -1,0 +1,79 @@
+"""Errors, progress and notices, all on standard error."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from ..io import Source
+
+INTERRUPTED = 130  # exit code after Ctrl-C
+
+stderr = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+_noticed = threading.Event()  # one notice per command is enough
+
+
+class CommandError(Exception):
+    """The command cannot be run as given. The message says why and what to do."""
+
+
+def user_error(error: Exception) -> str | None:
+    """The message for an error that the user can correct; None for a bug, which needs its traceback."""
+    if os.environ.get("MANYCLASS_TRACEBACK"):
+        return None
+    if isinstance(error, OSError):
+        return f"{'' if error.filename is None else f'{error.filename}: '}{error.strerror or error}"
+    if isinstance(error, MemoryError):
+        return f"not enough memory: {error}"
+    # Invalid data and model files are ValueErrors, missing optional packages ImportErrors.
+    return str(error) if isinstance(error, (CommandError, ValueError, ImportError)) else None
+
+
+@contextmanager
+def notice_if_slow() -> Iterator[None]:
+    """Explain a delay of some seconds: the first use of an algorithm compiles it."""
+
+    def notice() -> None:
+        if not _noticed.is_set():
+            _noticed.set()
+            stderr.print("Compiling for the first use (up to a minute; cached on disk for the next time) ...")
+
+    timer = threading.Timer(3.0, notice)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@contextmanager
+def row_progress(title: str, source: "Source") -> Iterator[Callable[[int, float], None]]:
+    """Yield `update(rows, progressive_error)`: a bar on a terminal, elsewhere one line at the end."""
+    start, n_first, n, error = time.perf_counter(), 0, 0, float("nan")
+
+    def summary() -> str:
+        seconds = time.perf_counter() - start
+        speed = f", {(n - n_first) / seconds:,.0f}/s" if n > n_first and seconds > 0 else ""
+        return f"{n:,} rows{speed}" + ("" if error != error else f", progressive error {error:.4f}")
+
+    columns = TextColumn(title), BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn()
+    with Progress(*columns, console=stderr, disable=not stderr.is_terminal) as bar:
+        task = bar.add_task("", total=source.position[1])
+
+        def update(rows: int, progressive_error: float) -> None:
+            nonlocal start, n_first, n, error
+            if n == 0:  # compilation may have delayed the first rows: leave them out of the speed
+                start, n_first = time.perf_counter(), rows
+            n, error = n + rows, progressive_error
+            bar.update(task, completed=source.position[0], description=summary())
+
+        yield update
+    if not stderr.is_terminal:
+        stderr.print(f"{title}: {summary()}")

@@ -1,0 +1,218 @@
+"""`manyclass predict`, `evaluate`, `compare`, `inspect` and `convert`."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_svmlight_file
+
+from manyclass import OneAgainstAllClassifier, load_model
+
+
+@pytest.fixture
+def model(call, digits):
+    assert call("train", "train.svm", "--features", 64, "--model", "m", "--epochs", 2).code == 0
+    return load_model("m")
+
+
+def test_predict_prints_the_predictions_of_the_model(call, digits, model):
+    X = digits[0][700:900]
+    labels, scores = model.predict_topk(X, 3)
+    lines = [line.split("\t") for line in call("predict", "m", "test.svm", "--top-k", "3").out.splitlines()]
+    assert [[int(cell) for cell in line[::2]] for line in lines] == labels.tolist()
+    np.testing.assert_allclose([[float(cell) for cell in line[1::2]] for line in lines], scores, rtol=1e-4)
+    lines = call("predict", "m", "test.svm", "--top-k", "3", "--format", "jsonl").out.splitlines()
+    assert [json.loads(line)["labels"] for line in lines] == labels.tolist()
+    Path("predicted.svm").write_text(call("predict", "m", "test.svm", "--top-k", "1", "--format", "svmlight").out)
+    assert load_svmlight_file("predicted.svm", zero_based=True)[1].tolist() == labels[:, 0].tolist()
+
+
+def test_predict_as_svmlight_replaces_negative_labels_by_positions(call):
+    Path("d.svm").write_text("-1 1:1\n1 2:1\n5 3:1\n")
+    assert call("train", "d.svm", "--features", "3", "--no-shuffle", "--model", "m", "--epochs", "9").code == 0
+    lines = call("predict", "m", "d.svm", "--format", "svmlight", "--top-k", "1").out.splitlines()
+    assert [line.split()[0] for line in lines] == ["0", "1", "2"]
+
+
+def test_predict_prints_probabilities_of_all_candidates(call, digits, model):
+    result = call("predict", "m", "test.svm", "--top-k", "99", "--format", "jsonl", "--probabilities")
+    expected = model.predict_proba(digits[0][700:900])[:, np.argsort(model.classes_)]
+    for line, row in zip(result.out.splitlines(), expected, strict=True):
+        predicted = json.loads(line)
+        np.testing.assert_allclose(predicted["scores"], row[predicted["labels"]], rtol=1e-4)
+        assert predicted["scores"] == sorted(predicted["scores"], reverse=True)
+
+
+def test_predict_needs_no_labels(call, model):
+    stripped = [line.split(" ", 1)[1] for line in Path("test.svm").read_text().splitlines(keepends=True)]
+    Path("bare.svm").write_text("".join(stripped))
+    assert call("predict", "m", "bare.svm").out == call("predict", "m", "test.svm").out
+
+
+def test_predict_ends_quietly_when_the_pipe_is_closed(call, model):
+    test = Path("test.svm").read_text()
+    Path("test.svm").write_text(30 * test)  # the predictions are more than a pipe can hold
+    program = f"{sys.executable} -m manyclass predict m test.svm"
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {program} | head -n 1"], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 1
+    assert "Error" not in done.stderr and "Exception" not in done.stderr
+
+
+def test_evaluate_agrees_with_diagnose(call, digits, model):
+    X, y = digits[0][700:900], digits[1][700:900]
+    result = json.loads(call("evaluate", "m", "test.svm", "--json").out)
+    expected = model.diagnose(X, y)
+    assert {name: result[name] for name in expected} == pytest.approx(expected)
+    assert result["precision@1"] == pytest.approx(expected["accuracy"])
+    top = model.predict_topk(X, 5)[0]
+    assert result["precision@5"] == pytest.approx(np.mean((top == y[:, None]).sum(axis=1) / 5))
+    assert result["n_rows"] == 200
+    assert "accuracy" in call("evaluate", "m", "test.svm").out
+
+
+def test_evaluate_counts_unknown_labels_as_errors(call, model):
+    Path("odd.svm").write_text("77 1:1\n78 2:1\n")
+    result = json.loads(call("evaluate", "m", "odd.svm", "--json").out)
+    assert result["accuracy"] == result["recall"] == result["precision@5"] == 0
+    assert "knows none of the labels" in call("evaluate", "m", "odd.svm").err
+
+
+def test_evaluate_with_fewer_classes_than_k(call):
+    Path("d.svm").write_text("1 1:1\n2 2:1\n")
+    assert call("train", "d.svm", "--features", "3", "--model", "m").code == 0
+    result = json.loads(call("evaluate", "m", "d.svm", "--json").out)
+    assert result["precision@1"] == 1 and result["precision@5"] == pytest.approx(0.2) and result["ndcg@5"] == 1
+
+
+def test_evaluate_reads_files_for_a_model_saved_from_python(call, digits):
+    X, y = digits
+    OneAgainstAllClassifier(n_epochs=1, random_state=0).fit(X[:700], y[:700]).save("p")
+    result = json.loads(call("evaluate", "p", "test.svm", "--json").out)
+    assert result["accuracy"] == load_model("p").score(X[700:900], y[700:900])
+
+
+def test_compare_counts_correct_rows_and_tests_the_difference(call, digits, model):
+    assert call("train", "train.svm", "--features", 64, "--model", "worse", "--epochs", 1, "-o", "beam=1").code == 0
+    result = json.loads(call("compare", "m", "worse", "test.svm", "--json").out)
+    X, y = digits[0][700:900], digits[1][700:900]
+    first, second = model.predict(X) == y, load_model("worse").predict(X) == y
+    assert result["only_first_right"] == (first & ~second).sum()
+    assert result["only_second_right"] == (second & ~first).sum()
+    assert result["first"]["accuracy"] == pytest.approx(first.mean()) and 0 <= result["p_value"] <= 1
+    assert "McNemar" in call("compare", "m", "worse", "test.svm").out
+    assert "reads the data twice" in call("compare", "m", "worse", "-").err
+
+
+def test_inspect_shows_sizes_options_and_the_tree(call, model):
+    result = json.loads(call("inspect", "m", "--depth", "2", "--json").out)
+    assert result["n_classes"] == 10 and result["options"]["beam"] == 8 and result["bytes"] == os.path.getsize("m")
+    assert result["branches"][0]["node"] == 0 and result["n_nodes"] >= len(result["branches"]) > 1
+    assert result["reading"]["format"] == "svmlight" and result["training"]["finished"]
+    text = call("inspect", "m", "--topics").out
+    assert "node 0: 10 candidates: " in text and "beam=8" in text
+    for name in ("tree.svg", "tree.png"):
+        assert call("inspect", "m", "--depth", 3, "--picture", name).code == 0
+        assert os.path.getsize(name) > 1000
+    assert "must end in .png or .svg" in call("inspect", "m", "--picture", "tree.jpg").err
+
+
+def test_inspect_collects_the_labels_of_leaves(call, digits):
+    call("train", "train.svm", "--features", 64, "--model", "l", "--algorithm", "label-tree", "-o", "arity=4")
+    branches = json.loads(call("inspect", "l", "--depth", "1", "--json").out)["branches"]
+    assert branches[0]["n_labels"] == 10 == sum(branch["n_labels"] for branch in branches[1:])
+
+
+@pytest.mark.slow  # compiles the MLOM tree
+def test_inspect_shows_the_classes_of_an_mlom_tree(call, digits):
+    options = ("--features", 64, "--algorithm", "mlom-tree", "--option", "centre=median", "--epochs", 2)
+    assert call("train", "train.svm", *options, "--model", "m").code == 0
+    text = call("inspect", "m", "--depth", 1).out
+    assert "node 0: 10 labels" in text and text.count(": 5 labels") == 2
+
+
+def test_inspect_a_model_without_a_tree(call, digits):
+    call("train", "train.svm", "--features", 64, "--model", "o", "--algorithm", "one-against-all", "--epochs", 1)
+    assert json.loads(call("inspect", "o", "--json").out)["branches"] == []
+    assert "no tree to draw" in call("inspect", "o", "--picture", "x.png").err
+
+
+def test_inspect_lists_labels_and_prints_brackets(call):
+    Path("t.csv").write_text("[/k],kind\na b c,[/x]\nd e f,y\tz\n")
+    assert call("train", "t.csv", "--label", "kind", "--text", "[/k]", "--no-shuffle", "--model", "m").code == 0
+    assert call("inspect", "m", "--labels").out == "0\t[/x]\n1\ty\\tz\n"
+    result = call("inspect", "m", "--topics")
+    assert result.code == 0 and "[/k]" in result.out and "[/x]" in result.out
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "inspect"])
+def test_a_file_that_is_not_a_model_is_reported(call, digits, command):
+    words = [] if command == "inspect" else ["train.svm"]
+    result = call(command, "train.svm", *words)
+    assert result.code == 1 and result.err.startswith("manyclass: error: train.svm: ")
+    assert call(command, "nothing", *words).code == 1
+
+
+def test_a_format_with_other_features_is_rejected(call, digits, model):
+    Path("t.vw").write_text("1 |pixels a:1 b:2\n")
+    result = call("predict", "m", "t.vw")
+    assert result.code == 1 and "do not have the features of a model trained on svmlight" in result.err
+    assert call("predict", "m", "t.vw", "--input-format", "vw").code == 0
+    OneAgainstAllClassifier(n_epochs=1).fit(digits[0], digits[1]).save("p")
+    Path("t.csv").write_text("y,a,b\n1,2,3\n")
+    assert "trained on arrays in Python" in call("evaluate", "p", "t.csv", "--label", "y").err
+
+
+def test_convert_writes_a_slim_model_with_the_same_predictions(call, model):
+    assert call("convert", "m", "s", "--slim").code == 0
+    assert os.path.getsize("s") < os.path.getsize("m")
+    assert call("predict", "s", "test.svm").out == call("predict", "m", "test.svm").out
+    assert "nothing to convert" in call("convert", "m", "x").err
+    assert "nothing to convert" in call("convert", "m", "x", "--precision", "int8").err
+    assert "choose another name" in call("convert", "m", "m", "--slim").err and not load_model("m")._slim
+    assert "slim model" in call("train", "train.svm", "--start-from", "s", "--model", "x").err
+    assert not Path("x").exists()
+
+
+@pytest.mark.parametrize("precision", ["float16", "int8"])
+def test_convert_rounds_weights(call, model, precision):
+    call("convert", "m", "s", "--slim")
+    assert call("convert", "m", "r", "--slim", "--precision", precision).code == 0
+    assert os.path.getsize("r") < os.path.getsize("s")
+    found = [json.loads(call("inspect", name, "--json").out)["precision"] for name in ("m", "s", "r")]
+    assert found == ["float32", "float32", precision]
+    before, after = (json.loads(call("evaluate", name, "test.svm", "--json").out) for name in ("m", "r"))
+    assert after["accuracy"] == pytest.approx(before["accuracy"], abs=0.02)
+    assert call("convert", "r", "again", "--slim", "--precision", precision).code == 0
+    assert Path("again").read_bytes() == Path("r").read_bytes()
+
+
+def test_convert_writes_svmlight(call, digits):
+    assert call("convert", "train.svm", "copy.svm", "--features", 64).code == 0
+    a = load_svmlight_file("train.svm", n_features=64)
+    b = load_svmlight_file("copy.svm", n_features=64, zero_based=False)
+    assert (a[0] != b[0]).nnz == 0 and np.array_equal(a[1], b[1])
+    assert call("convert", "train.svm", "copy.svm.gz", "--features", 64).code == 0
+    assert gzip.decompress(Path("copy.svm.gz").read_bytes()) == Path("copy.svm").read_bytes()
+    assert sorted(os.listdir()) == ["copy.svm", "copy.svm.gz", "test.svm", "train.svm"]
+
+
+def test_convert_rejects_what_svmlight_cannot_represent(call, digits):
+    assert "must end in" in call("convert", "train.svm", "copy.txt").err
+    assert "no such folder" in call("convert", "train.svm", "nowhere/copy.svm").err
+    assert "apply to models only" in call("convert", "train.svm", "x.svm", "--precision", "int8").err
+    Path("w.vw").write_text("1 5.0 |f a:1\n")
+    assert "no row weights" in call("convert", "w.vw", "x.svm").err
+    Path("e.xmc").write_text("2 3 2\n0 1:1\n \n")
+    assert "without labels and features" in call("convert", "e.xmc", "x.svm").err
+    Path("t.csv").write_text("words,kind\na b c,x\nd e f,two words\n")
+    result = call("convert", "t.csv", "x.svm", "--label", "kind", "--text", "words")
+    assert "cannot represent the label 'two words'" in result.err
+    assert not [name for name in os.listdir() if name.startswith("x.svm")]
