@@ -88,8 +88,9 @@ def cache_folder(source_folder: Path) -> Path:
 
 @lru_cache(maxsize=64)
 def source_digest(package: Path = PACKAGE) -> str:
-    """A digest of all sources of the package."""
-    sources = sorted(package.rglob("*.py"))
+    """A digest of all sources of the package that kernels may use."""
+    other = {"cli", "datasets", "metrics"}
+    sources = sorted(path for path in package.rglob("*.py") if path.relative_to(package).parts[0] not in other)
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 
