@@ -156,7 +156,7 @@ def main() -> None:
     )
     if 100_000 in found[FLAT]:
         ratio = found[FLAT][100_000]["predict"] / found["Recall Tree"][100_000]["predict"]
-        notes.append(f"Predictions at 100,000 classes: {ratio:,.0f} times one-against-all's speed (paper, ODP: about 300).")
+        notes.append(f"Predictions, 100,000 classes: {ratio:,.0f} times one-against-all (paper, ODP: about 300).")
     path = publish(args.name, "Cost against the number of classes", rows, notes, args.quick)
     draw(found, "predict", 1e6, "µs a row answered, in batch (log scale)", "Time against the number of classes", path)
     where = path.with_name(f"{args.name}_work.png")

@@ -46,7 +46,7 @@ class Trained(NamedTuple):
     """Blocks of some nodes, node after node."""
 
     node: Array  # i8
-    count: Array  # i8: blocks of each node
+    n_blocks: Array  # i8: of each node
     feature: Array  # (block,) i4
     weight: Array  # (block, place) f4
     total: Array  # (block, place) f4
@@ -111,7 +111,7 @@ def _fit_nodes(tree, blocks, data, pairs, votes, options, out, trainer):
         train_node(tree.size[node], blocks.bias[node], data, pairs, first, last, options, trainer)
         before = written
         written = keep_blocks(n, trainer, written, out)
-        out.count[k] = written - before
+        out.n_blocks[k] = written - before
         for c in range(tree.size[node]):
             blocks.sq_norm[node, c] = -blocks.sq_norm[node, c]  # folded
         close_node(trainer.opened, n)
