@@ -1,8 +1,10 @@
 """Label tree as a scikit-learn estimator."""
 
 import math
+from numbers import Integral, Real
 
 import numpy as np
+from sklearn.base import clone
 
 from ..core.losses import LOSSES
 from ..core.multilabel import MultilabelClassifier
@@ -182,6 +184,43 @@ class LabelTreeClassifier(MultilabelClassifier):
     def _prediction_options(self) -> model.Options:
         check_options(self, ("beam", "prior"))
         return self._options._replace(beam=int(self.beam), prior=self._number("prior", self._options.prior))
+
+    def estimate_memory(
+        self, n_features, n_classes, sparse=False, multilabel=False, n_rows=None, n_nonzero=None
+    ) -> int:
+        """Approximate size of a model after `fit` in bytes, before training.
+
+        Parameters
+        ----------
+        n_features, n_classes : int
+            Size of the problem.
+        sparse : bool, default=False
+            Whether the data will be sparse.
+        multilabel : bool, default=False
+            Whether y will be a matrix; options that are "auto" depend on it.
+        n_rows : int, optional
+            Number of training rows. By default, every node is assumed to get all features.
+        n_nonzero : float, optional
+            Average number of non-zeros per row; requires `n_rows`. Default: all features.
+
+        Returns
+        -------
+        n_bytes : int
+            Without `n_rows` an upper bound, many times too high for sparse text. With both, 1.3 to 1.6 times the
+            actual size on WordNet, CLINC150 and EURLex-4K. The actual size after training is `n_bytes_`; after
+            `partial_fit` it includes spare capacity.
+        """
+        bound = super().estimate_memory(n_features, n_classes, sparse, multilabel)
+        if n_rows is None and n_nonzero is None:
+            return bound
+        if not isinstance(n_rows, Integral) or n_rows < 1:
+            raise ValueError(f"n_rows must be an integer of at least 1, got {n_rows!r}.")
+        if n_nonzero is not None and not (isinstance(n_nonzero, Real) and 0 <= n_nonzero <= n_features):
+            raise ValueError(f"n_nonzero must be a number from 0 to n_features, got {n_nonzero!r}.")
+        other = clone(self)
+        other._multilabel, other._n_columns = bool(multilabel), n_classes if multilabel else None
+        options = other._resolve_options(int(n_features), sparse, 0)
+        return model.memory(options, int(n_features), int(n_classes), int(n_rows), n_nonzero)
 
     def predict_topk(self, X, k=None) -> tuple[np.ndarray, np.ndarray]:
         """Predict the k best labels of each row with their scores, best first.

@@ -329,18 +329,13 @@ def _orthonormal(columns: np.ndarray) -> np.ndarray:
 
 def grow_tree(rows: np.ndarray, labels: np.ndarray, arity: int, n_classes: int, rng: np.random.Generator) -> LabelTree:
     """A tree over `labels`, at most `arity` outputs per node, all leaves at one depth; `rows` places each label."""
-    height = 0
-    while arity ** (height + 1) < len(labels):
-        height += 1
+    height = height_of(len(labels), arity)
     levels: list[list[np.ndarray]] = [[labels]]
     parents: list[list[int]] = [[-1]]
     for below in range(height, 0, -1):
         groups, above = [], []
         for number, ids in enumerate(levels[-1]):
-            n_leaves = math.ceil(len(ids) / arity)
-            # As even as possible: the same number of children on all levels below.
-            fewest, even = math.ceil(n_leaves / arity ** (below - 1)), math.ceil(n_leaves ** (1 / below) - 1e-9)
-            parts = divide(rows, ids, min(arity, max(fewest, even)), rng)
+            parts = divide(rows, ids, n_children(len(ids), arity, below), rng)
             groups += parts
             above += [number] * len(parts)
         levels.append(groups)
@@ -362,6 +357,21 @@ def grow_tree(rows: np.ndarray, labels: np.ndarray, arity: int, n_classes: int, 
                 tree.leaf_of[ids], tree.place_of[ids] = node, np.arange(len(ids))
         first += len(groups)
     return tree
+
+
+def height_of(n_labels: int, arity: int) -> int:
+    """Number of levels above the leaves."""
+    height = 0
+    while arity ** (height + 1) < n_labels:
+        height += 1
+    return height
+
+
+def n_children(n_labels: int, arity: int, below: int) -> int:
+    """Children of a node with so many labels and levels below it: about the same number on each of these levels."""
+    n_leaves = math.ceil(n_labels / arity)
+    fewest, even = math.ceil(n_leaves / arity ** (below - 1)), math.ceil(n_leaves ** (1 / below) - 1e-9)
+    return min(arity, max(fewest, even))
 
 
 def divide(rows: np.ndarray, ids: np.ndarray, n_parts: int, rng: np.random.Generator) -> list[np.ndarray]:

@@ -17,7 +17,7 @@ from ..core.rng import uniform
 from ..core.state import Array
 from ..jit import device, kernel
 from .kernels import HEAVIEST_STEP, SMALLEST_GRADIENT, Rows, gradient_of, log_add, start_of
-from .weights import OpenNode, close_node, make_open_node, score_row, step_row
+from .weights import OpenNode, close_node, make_open_node, plain, score_row, step_row
 
 # Mass of the usual distribution over outputs that every feature is assumed to have seen.
 VOTE_SMOOTHING = np.float32(1.0)
@@ -71,7 +71,7 @@ def end_of(pairs, first):
     return last
 
 
-@kernel
+@plain
 def make_trainer(data, pairs, width):
     """Scratch for the largest node."""
     most_rows, most = np.int64(0), np.int64(0)

@@ -31,6 +31,7 @@ from .weights import (
     make_scratch,
     n_known,
     open_outputs,
+    plain,
     reserve,
     score_node,
     score_outputs,
@@ -145,7 +146,7 @@ class Learning(NamedTuple):
     halves: Halves
 
 
-@kernel
+@plain
 def make_search(rows, beam, width, most_leaves, n_nodes, work, scratch, opened):
     """Scratch for searching `rows` rows at a time."""
     return Search(
@@ -190,13 +191,13 @@ def row_factors(scale, batch, out, options):
         out[i] = row_factor(scale, batch, i, options)
 
 
-@device
+@plain
 def start_of(options, leaf):
     """Weight of the cosine to the running sums, at a leaf or at a router."""
     return options.start if leaf else 0.5 * options.start
 
 
-@device
+@plain
 def first_bias(options, leaf):
     """Bias of an output that has learned nothing: with logistic loss, a cosine of one third is undecided."""
     return np.float32(0.0) if options.loss == SOFTMAX else np.float32(-start_of(options, leaf) / 3.0)
@@ -213,7 +214,7 @@ def follow_paths(tree, blocks, rows, first, n_rows, beam, options, search):
     """
     for r in range(n_rows):
         search.node[r, 0], search.log_prob[r, 0], search.size[r] = 0, 0.0, 1
-    while score_nodes(tree, blocks, rows, first, n_rows, False, options, search) > 0:
+    while score_nodes(tree, blocks, rows, first, n_rows, np.bool_(False), options, search) > 0:
         for r in range(n_rows):
             keep_best(tree, blocks.bias.shape[1], first, r, beam, search)
 
@@ -385,7 +386,7 @@ def _predict_rows(tree, blocks, scale, rows, options, search, found, ranked):
                 found.leaves[first + r, b] = search.node[r, b] if b < search.size[r] else -1
         if k == 0:
             continue
-        score_nodes(tree, blocks, rows, first, n, True, options, search)
+        score_nodes(tree, blocks, rows, first, n, np.bool_(True), options, search)
         for r in range(n):
             labels, scores = found.labels[first + r], found.scores[first + r]
             size = np.int64(0)
@@ -488,12 +489,12 @@ def _learn_rows(tree, blocks, stream, examples, begin, options, learning):
         rows.factor[i] = row_factor(scale, examples.batch, i, options)
         if not enter_labels(tree, blocks, rows, i, labels, options, search, learning.halves):
             return i
-        follow_paths(tree, blocks, rows, i, 1, options.beam, options, search)
+        follow_paths(tree, blocks, rows, i, np.int64(1), options.beam, options, search)
         n_leaves, n = touched_nodes(tree, labels, search, nodes)
         row_begin, row_end = span(examples.batch, i)
         if not reserve_all(blocks, nodes, n, np.int64(row_end - row_begin)):
             return i
-        score_nodes(tree, blocks, rows, i, 1, True, options, search)
+        score_nodes(tree, blocks, rows, i, np.int64(1), np.bool_(True), options, search)
         predicted, right = best_label(tree, blocks.bias.shape[1], options, search), False
         for label in labels:
             right = right or (label == predicted and tree.mass[label] > 0.0)
@@ -669,7 +670,7 @@ def enter_labels(tree, blocks, rows, i, labels, options, search, halves):
     """
     for label in labels:
         while tree.leaf_of[label] < 0:
-            follow_paths(tree, blocks, rows, i, 1, np.int64(1), options, search)
+            follow_paths(tree, blocks, rows, i, np.int64(1), np.int64(1), options, search)
             node = np.int64(search.node[0, 0])
             place = tree.size[node]
             if place < tree.outputs.shape[1]:

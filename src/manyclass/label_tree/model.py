@@ -1,5 +1,6 @@
 """Label tree: online learning, prediction, memory and model files. The rules are in `kernels.py`."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from ..core.invariants import check_scale, check_seen, need, need_range
 from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
 from ..core.protocol import Predictions, Scored, as_labels, rows_of
 from ..core.state import Scale, Seen, State, copy, cut, make, resize
-from .fit import empty_blocks, fit, suffix_of  # noqa: F401  (fit is one of the model's functions)
+from .fit import empty_blocks, fit, height_of, n_children, suffix_of  # noqa: F401  (fit is one of the model's functions)
 from .kernels import (
     DEEPEST,
     Examples,
@@ -189,13 +190,22 @@ def width(options: Options, state: State) -> int:
     return len(trees_of(state)) * _most_labels(options, state)
 
 
-def memory(options: Options, n_features: int, n_classes: int) -> int:
-    """Bytes of a trained model where every node knows every feature: right for dense rows, far too much for text."""
-    n_leaves = -(-4 * n_classes // (3 * options.arity))  # leaves are three quarters full
-    n_nodes = n_leaves + -(-n_leaves // (options.arity // 2)) + 1
-    width = -(-options.arity // LANES) * LANES
-    node = n_features * 8 * width + 8 * int(table_size(n_features)) + 12 * width + 4 * options.arity + 40
-    return options.n_trees * (n_nodes * node + 16 * n_classes) + 4 * n_features
+def memory(
+    options: Options, n_features: int, n_classes: int, n_rows: int | None = None, n_nonzero: float | None = None
+) -> int:
+    """Bytes of a model after `fit`, if every row has every feature, or `n_rows` rows have `n_nonzero` features each."""
+    width, n_nodes, total = -(-options.arity // LANES) * LANES, 1, 0.0
+    for below in range(height_of(n_classes, options.arity), -1, -1):
+        known = float(n_features)  # per node
+        if n_rows is not None:
+            # A row learns at one node of each level, or with several labels at up to `beam` nodes.
+            n_paths = min(n_nodes, options.beam) if options.multilabel else 1
+            per_node = n_paths * n_rows * (n_features if n_nonzero is None else n_nonzero) / n_nodes
+            known *= 1 - math.exp(-per_node / n_features)  # distinct ones among so many equally frequent features
+        total += n_nodes * (8 * width * known + 8 * int(table_size(known)) + 12 * width + 4 * options.arity + 37)
+        if below:
+            n_nodes *= n_children(-(-n_classes // n_nodes), options.arity, below)
+    return int(options.n_trees * (total + 16 * n_classes) + 4 * n_features)
 
 
 # -- files ---------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import math
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from numba.extending import overload
+from numba.extending import overload, register_jitable
 
 from ..core.inputs import feature, first_not_below, span, value
 from ..core.state import Array, Field
@@ -30,6 +30,9 @@ _SMALLEST_TABLE = 8
 ZEROS = (np.float32(0.0),) * LANES
 # Unsigned offsets: Numba checks whether a signed index counts from the end, which prevents vector instructions.
 U = tuple(np.uint64(c) for c in range(LANES))
+
+# Functions that kernels contain and that Python calls without compiling them.
+plain = register_jitable(inline="always")
 
 
 class Blocks(NamedTuple):
@@ -82,7 +85,7 @@ class OpenNode(NamedTuple):
     length: Array  # (place,) start / length of the running sum
 
 
-@kernel
+@plain
 def make_scratch(longest, width):
     """Scratch for rows of at most `longest` non-zeros."""
     return Scratch(
@@ -94,7 +97,7 @@ def make_scratch(longest, width):
     )
 
 
-@kernel
+@plain
 def make_open_node(n_features, most, width):
     """Scratch for nodes of at most `most` features."""
     return OpenNode(
@@ -153,7 +156,7 @@ def find_or_make(blocks, node, f):
     return at
 
 
-@device
+@plain
 def table_size(n):
     """Entries of a table for n features, at most two thirds full. Cost: O(log n)."""
     size = np.int64(_SMALLEST_TABLE)
