@@ -38,16 +38,3 @@ def add_children(tree, node, arity):
 def has_children(tree, node):
     """Whether a node has any child; with two, they may come into being one after the other, with more all at once."""
     return tree.children[node, LEFT] >= 0 or tree.children[node, RIGHT] >= 0
-
-
-@device
-def renew(tree, node, parent, side):
-    """Make a node, new or taken out of the tree before, a childless child that knows nothing [LOM SetNode].
-
-    Its new identity leaves behind all that a table holds of the old one. Mutates: tree. Cost: O(1).
-    """
-    tree.children[parent, side] = node
-    tree.children[node, LEFT] = tree.children[node, RIGHT] = -1
-    tree.parent[node] = parent
-    tree.identity[node] = tree.n_identities[0]
-    tree.n_identities[0] += 1

@@ -118,7 +118,7 @@ def _make_room(config: Config, state: State, label: int, options: Options) -> No
     new = dict(state)
     tree, scorer, table, path = state["tree"], state["scorer"], state["table"], state["path"]
     if label >= len(scorer.bias):
-        new["scorer"] = grow_bank(scorer, 1 << label.bit_length(), n_features, bits)
+        new["scorer"] = grow_bank(scorer, 1 << label.bit_length(), n_features, bits, config.learner.adaptive)
         if config.start > 0:
             new["means"] = grow_means(state["means"], 1 << label.bit_length(), n_features, bits)
     newborn = 1 if config.arity == 2 else config.arity
@@ -128,7 +128,8 @@ def _make_room(config: Config, state: State, label: int, options: Options) -> No
             n_nodes *= 2
         for name in ("tree", "counts", "candidates"):
             new[name] = resize(state[name], node=n_nodes)
-        new["router"] = grow_bank(state["router"], n_nodes, n_features, bits)
+        adaptive = config.router_learner.adaptive
+        new["router"] = grow_bank(state["router"], n_nodes, n_features, bits, adaptive)
     if 2 * (table.n_entries[0] + DEEPEST) > len(table.key):
         new["table"] = move_table(table, 2 * len(table.key))
     n_labels = state["seen"].n_labels[0] + 1
@@ -144,5 +145,6 @@ def _make_room(config: Config, state: State, label: int, options: Options) -> No
         more = scorer_kernel.path_rows_wanted(n_labels, new["candidates"], _deepest(state), options)
         rows = int(path.n_rows[0] + more)
         if rows > len(path.bias):
-            new["path"] = grow_bank(path, max(rows, 2 * len(path.bias)), path_width(config, n_features), bits)
+            width, adaptive = path_width(config, n_features), config.learner.adaptive
+            new["path"] = grow_bank(path, max(rows, 2 * len(path.bias)), width, bits, adaptive)
     state.update(new)  # all at once: arrays that disagree in size would be written past
