@@ -293,9 +293,10 @@ kernel = _kernel(_FAST)
 device = _device(_FAST, raw=False)
 # For functions with one or two callers and many groups: passing the groups costs more than most of the work.
 inlined = _device({"forceinline": True, **_FAST}, raw=True)
-# For numbers that must be rounded as Python rounds them.
-exact_kernel = _kernel({})
-exact_device = _device({}, raw=False)
+# For numbers that must be rounded as Python rounds them. Said explicitly, or a device function inherits its caller's.
+_EXACT: dict[str, Any] = {"fastmath": False}
+exact_kernel = _kernel(_EXACT)
+exact_device = _device(_EXACT, raw=False)
 
 # For `numba.extending.overload`, which takes options and not a decorator.
 DEVICE_OPTIONS: Any = {**_COMMON, **_DEVICE, **_FAST, "pipeline_class": _RawCompiler}

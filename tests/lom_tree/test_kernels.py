@@ -5,12 +5,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from manyclass.core.grown_trees import check_grown_tree
+from manyclass import SGD, LomTreeClassifier
 from manyclass.core.inputs import Dense
-from manyclass.core.learners import SGD
+from manyclass.core.online_trees import check_tree
 from manyclass.lom_tree import model
-from tests.recall_tree.test_kernels import LEARNERS, as_batch, stream
 from tests.reference import lom_tree as reference
+from tests.reference.streams import LEARNERS, as_batch, stream
 
 OPTIONS = {
     "swap": st.booleans(),
@@ -32,9 +32,14 @@ PLAIN = {
 }
 
 
+def resolve(**options):
+    """The model's options from those of the estimator."""
+    return LomTreeClassifier(table_bits=20, **{**PLAIN, **options})._resolve_options(1, False, 0)
+
+
 def learn_both(X, y, weights, sparse, learner, **options):
-    """(config, state) of the package and the reference tree after the same stream."""
-    config = model.Config(learner=LEARNERS[learner], table_bits=20, seed=0, **options)
+    """(options, state) of the package and the reference tree after the same stream."""
+    config = resolve(learner=LEARNERS[learner], **options)
     state = model.init(config, X.shape[1])
     model.learn(config, state, as_batch(X, sparse), y, weights)
     tree = reference.LomTree(X.shape[1], learner=(learner, LEARNERS[learner].rate), **options)
@@ -57,7 +62,7 @@ def test_kernel_equals_reference(seed, n_labels, sparse, learner, **options):
     assume(not tree.close_calls)
     grown = state["tree"]
     assert grown.n_nodes[0] == len(tree.nodes)
-    check_grown_tree(grown)
+    check_tree(grown)
     for node in tree.nodes:
         children = [-1, -1] if node.children is None else [child.number for child in node.children]
         assert grown.children[node.number].tolist() == children
@@ -95,7 +100,7 @@ def test_the_streams_of_the_comparison_grow_and_swap():
 
 def test_the_means_are_true_means():
     """As printed [OT Alg. 1 l.6-7] the mean of a constant 1 would be 0.001 after 1000 rows."""
-    config = model.Config(**{**PLAIN, "split_mass": 0.0}, table_bits=20, learner=SGD(1e-9), seed=0)
+    config = resolve(learner=SGD(1e-9))
     state = model.init(config, 1)
     ones = Dense(np.ones((1000, 1), np.float32))
     model.learn(config, state, ones, (np.arange(1000) % 2).astype(np.int32), np.ones(1000))
@@ -109,7 +114,7 @@ def test_a_separable_pair_parts_at_the_root():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 400).astype(np.int32)
     X = np.where(y == 0, -1.0, 1.0)[:, None] + 0.1 * rng.standard_normal((400, 1))
-    config = model.Config(**PLAIN, table_bits=20, learner=SGD(0.5), seed=0)
+    config = resolve(learner=SGD(0.5))
     state = model.init(config, 1)
     batch = Dense(X.astype(np.float32))
     model.learn(config, state, batch, y, np.ones(400))
@@ -120,7 +125,7 @@ def test_a_separable_pair_parts_at_the_root():
 
 def test_without_swap_the_tree_stops_growing():
     X, y, weights = stream(3, 400, 12, False)
-    config = model.Config(**{**PLAIN, "swap": False, "nodes_per_class": 0.5}, table_bits=20, learner=SGD(), seed=0)
+    config = resolve(learner=SGD(), swap=False, nodes_per_class=0.5)
     state = model.init(config, X.shape[1])
     model.learn(config, state, Dense(X), y, weights)
     assert state["tree"].n_nodes[0] <= 2 * 0.5 * 12 + 2
@@ -130,12 +135,11 @@ def test_without_swap_the_tree_stops_growing():
 def test_recycled_nodes_leave_no_entries_behind_for_ever():
     """The table stays in proportion to the tree, however often nodes are swapped."""
     rng = np.random.default_rng(0)
-    options = {**PLAIN, "nodes_per_class": 1.0, "swap_resistance": 0.0}
-    config = model.Config(**options, table_bits=20, learner=SGD(), seed=0)
+    config = resolve(learner=SGD(), nodes_per_class=1.0, swap_resistance=0.0)
     state = model.init(config, 3)
     for _ in range(10):
         X = rng.standard_normal((2000, 3)).astype(np.float32)
         model.learn(config, state, Dense(X), rng.integers(0, 40, 2000).astype(np.int32), np.ones(2000))
     assert state["tree"].n_identities[0] > 1000
     assert len(state["table"].key) <= 16384
-    check_grown_tree(state["tree"])
+    check_tree(state["tree"])

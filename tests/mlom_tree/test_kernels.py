@@ -1,18 +1,15 @@
-"""The MLOM tree's kernels equal the plain reference; its ordered sets equal sorted lists."""
+"""The MLOM tree's kernels equal the plain reference."""
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from manyclass import SGD, MlomTreeClassifier, NormalizedAdaGrad
 from manyclass.core.inputs import Dense
-from manyclass.core.labels import entry_of
-from manyclass.core.learners import SGD, NormalizedAdaGrad
-from manyclass.core.state import MlomTable, make
 from manyclass.mlom_tree import model
-from manyclass.mlom_tree.ordered import NOBODY, insert, median, member, remove, size_of
-from tests.recall_tree.test_kernels import LEARNERS, as_batch, stream
 from tests.reference import mlom_tree as reference
+from tests.reference.streams import LEARNERS, as_batch, stream
 
 OPTIONS = {
     "centre": st.sampled_from(["median", "mean"]),
@@ -32,9 +29,14 @@ PLAIN = {
 }
 
 
+def resolve(**options):
+    """The model's options from those of the estimator."""
+    return MlomTreeClassifier(table_bits=20, **{**PLAIN, **options})._resolve_options(1, False, 0)
+
+
 def learn_both(X, y, weights, sparse, learner, **options):
-    """(config, state) of the package and the reference tree after the same stream."""
-    config = model.Config(learner=LEARNERS[learner], table_bits=20, seed=0, **options)
+    """(options, state) of the package and the reference tree after the same stream."""
+    config = resolve(learner=LEARNERS[learner], **options)
     state = model.init(config, X.shape[1])
     model.learn(config, state, as_batch(X, sparse), y, weights)
     model.check(config, state, X.shape[1], 12, False)
@@ -86,9 +88,7 @@ def test_a_leaf_with_several_classes_answers_the_heaviest(guests):
     rng = np.random.default_rng(0)
     y = rng.choice(7, 500, p=[0.05, 0.05, 0.6, 0.1, 0.1, 0.05, 0.05]).astype(np.int32)
     X = rng.normal(size=(500, 4)).astype(np.float32)
-    config = model.Config(
-        **{**PLAIN, "guests": guests, "max_depth": 0}, table_bits=20, learner=NormalizedAdaGrad(4.0), seed=0
-    )
+    config = resolve(learner=NormalizedAdaGrad(4.0), guests=guests, max_depth=0)
     state = model.init(config, 4)
     model.learn(config, state, as_batch(X, False), y, np.ones(500))
     assert (model.predict(config, state, as_batch(X, False), 1, 7).labels == 2).all()
@@ -99,8 +99,7 @@ def test_a_leaf_counts_all_its_guests_also_beyond_its_list():
     rng = np.random.default_rng(1)
     y = rng.integers(0, 60, 900).astype(np.int32)
     X = (rng.normal(size=(60, 5))[y] + rng.normal(size=(900, 5))).astype(np.float32)
-    options = {**PLAIN, "guests": True, "split_mass": 25.0}
-    config = model.Config(**options, table_bits=20, learner=NormalizedAdaGrad(4.0), seed=0)
+    config = resolve(learner=NormalizedAdaGrad(4.0), guests=True, split_mass=25.0)
     state = model.init(config, 5)
     model.learn(config, state, as_batch(X, False), y, np.ones(900))
     n = state["tree"].n_nodes[0]
@@ -123,8 +122,7 @@ def test_the_median_halves_the_classes(guests):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 64, 12_000).astype(np.int32)
     X = (3 * rng.standard_normal((64, 16))[y] + 0.3 * rng.standard_normal((12_000, 16))).astype(np.float32)
-    options = {**PLAIN, "guests": guests}
-    config = model.Config(**options, table_bits=20, learner=NormalizedAdaGrad(4.0), seed=0)
+    config = resolve(learner=NormalizedAdaGrad(4.0), guests=guests)
     state = model.init(config, 16)
     model.learn(config, state, Dense(X), y, np.ones(12_000))
     model.check(config, state, 16, 64, False)
@@ -133,7 +131,7 @@ def test_the_median_halves_the_classes(guests):
 
 
 def test_a_class_that_returns_finds_its_statistics():
-    config = model.Config(**PLAIN, table_bits=20, learner=SGD(0.3), seed=0)
+    config = resolve(learner=SGD(0.3))
     X, y, weights = stream(5, 600, 12, False)
     state = model.init(config, X.shape[1])
     model.learn(config, state, Dense(X), y, weights)
@@ -142,22 +140,3 @@ def test_a_class_that_returns_finds_its_statistics():
     suspended = np.flatnonzero(alive & (table.active == 0))
     assert len(suspended) and (table.taught[suspended] > 0).any()
     assert (table.side[suspended] == -1).all()
-
-
-@given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1.0])), max_size=80))
-def test_ordered_sets_equal_sorted_lists(events):
-    table, top, inside = make(MlomTable, entry=128), NOBODY, {}
-    for label, mean in events:
-        at = entry_of(table, 3, label)
-        if label in inside:
-            top = remove(table, top, at)
-            del inside[label]
-        else:
-            table.mean[at] = mean
-            top = insert(table, top, at)
-            inside[label] = mean
-        expected = sorted((mean, label) for label, mean in inside.items())
-        assert size_of(table, top) == len(expected)
-        found = [member(table, top, place) for place in range(len(expected))]
-        assert [(table.mean[at], table.key[at] & 0xFFFFFFFF) for at in found] == expected
-        assert median(table, top) == (np.median([mean for mean, _ in expected]) if expected else 0.0)

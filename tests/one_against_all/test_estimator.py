@@ -7,10 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manyclass import OneAgainstAllClassifier
-from manyclass.core.learners import SGD, AdaGrad, NormalizedAdaGrad
 from tests.reference.one_against_all import OneAgainstAll
-
-LEARNERS = {"sgd": SGD(0.7), "adagrad": AdaGrad(0.3), "normalized-adagrad": NormalizedAdaGrad(0.9)}
+from tests.reference.streams import LEARNERS
 
 
 @settings(max_examples=25)

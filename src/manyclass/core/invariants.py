@@ -64,6 +64,14 @@ def check_option_types(options: Any, constraints: dict[str, Constraint]) -> None
             need(unset or constraint.allows(value), f"the option {name} is {value!r}, expected {constraint}.")
 
 
+def check_learner(options: Any) -> None:
+    """The fields of options that describe the steps and the weights of linear predictors."""
+    need(0 <= options.update <= 2, f"update is {options.update}.")
+    need(options.rate > 0, f"rate is {options.rate}.")
+    need(0 < options.decay <= 1, f"decay is {options.decay}.")
+    need(8 <= options.table_bits <= 40, f"table_bits is {options.table_bits}.")
+
+
 def check_bank(name: str, bank: Linear, width: int, squares: bool) -> None:
     """Linear predictors over `width` features, with a sum of squares for each weight if `squares`."""
     rows, mask = len(bank.bias), int(bank.mask[0])

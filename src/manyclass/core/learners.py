@@ -1,8 +1,8 @@
-"""How predictors learn: the step rule and its rate, as small frozen options."""
+"""Learners: the public options for the step rule of linear predictors, its rate and its decay."""
 
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from . import updates
 
@@ -16,7 +16,7 @@ class Learner:
     rate : float
         Size of a step.
     decay : float
-        Factor on the rate after each epoch of `fit`. `partial_fit` goes on at the pace where `fit` ended, if any.
+        Factor on the rate after each epoch of `fit`. `partial_fit` continues with the rate of the last epoch.
     """
 
     rate: float = 1.0
@@ -32,17 +32,21 @@ class Learner:
                 limit = "a number above 0" if name == "rate" else "in (0, 1]"
                 raise ValueError(f"{type(self).__name__}: {name} must be {limit}, got {value!r}.")
 
+    def as_options(self) -> dict[str, Any]:
+        """The fields `update`, `rate` and `decay` of an algorithm's options."""
+        return {"update": self.update, "rate": float(self.rate), "decay": float(self.decay)}
+
 
 @dataclass(frozen=True)
 class SGD(Learner):
-    """Plain gradient steps, divided by the mean squared length of the rows seen: no need to scale the inputs.
+    """Stochastic gradient descent, with steps divided by the mean squared length of the rows seen so far.
 
-    With rows of unit length (tf-idf) it is textbook SGD. Best on sparse text.
+    Inputs need no scaling. For rows of unit length, such as tf-idf, this is plain SGD. Best for sparse text.
 
     Parameters
     ----------
     rate : float, default=2.0
-        Size of a step: with 1, a typical row's own score moves by its gradient.
+        Size of a step. With 1, the score of a typical row changes by its gradient.
     decay : float, default=0.7
         Factor on the rate after each epoch of `fit`.
 
@@ -61,7 +65,7 @@ class SGD(Learner):
 
 @dataclass(frozen=True)
 class AdaGrad(Learner):
-    """A step size for each weight, shrinking with the squared gradients it has seen. Wants inputs of size ~1.
+    """A step size for each weight that shrinks with its squared gradients. Requires inputs of size about 1.
 
     Parameters
     ----------
@@ -78,7 +82,7 @@ class AdaGrad(Learner):
 
 @dataclass(frozen=True)
 class NormalizedAdaGrad(Learner):
-    """AdaGrad on inputs divided by the largest value seen of each feature: any unit will do. Best on dense inputs.
+    """AdaGrad on inputs divided by the largest value of each feature so far. Best for dense inputs, in any unit.
 
     Parameters
     ----------
@@ -95,16 +99,18 @@ class NormalizedAdaGrad(Learner):
 
 BY_NAME = {"sgd": SGD, "adagrad": AdaGrad, "normalized-adagrad": NormalizedAdaGrad}
 
-# Above this many features sparse rows are taken for text, where a step size for each weight was measured to hurt.
+# Sparse rows with more features are assumed to be text, for which SGD is more accurate.
 TEXT_FEATURES = 1000
 
 
-def resolve(learner: object, *, n_features: int, sparse: bool, name: str = "learner") -> Learner:
-    """The learner that an option names: an instance, a name, or "auto" for what the inputs look like."""
+def resolve(
+    learner: object, *, n_features: int, sparse: bool, name: str = "learner", auto: Learner | None = None
+) -> Learner:
+    """The learner that an option means: an instance, a name, or "auto": `auto` if given, else by the inputs."""
     if isinstance(learner, Learner):
         return learner
-    if learner == "auto":
-        return SGD() if sparse and n_features > TEXT_FEATURES else NormalizedAdaGrad()
+    if isinstance(learner, str) and learner == "auto":
+        return auto or (SGD() if sparse and n_features > TEXT_FEATURES else NormalizedAdaGrad())
     if isinstance(learner, str) and learner in BY_NAME:
         return BY_NAME[learner]()
     choices = ", ".join(repr(choice) for choice in ["auto", *BY_NAME])
@@ -113,5 +119,9 @@ def resolve(learner: object, *, n_features: int, sparse: bool, name: str = "lear
 
 def slowed(learner: Learner, epoch: int) -> Learner:
     """The learner in the given epoch (0 is the first)."""
-    # never quite 0: no rate at all would be no learner
     return replace(learner, rate=max(learner.rate * learner.decay**epoch, 1e-30))
+
+
+def at_epoch(options: Any, epoch: int) -> Any:
+    """The options with the learning rate of the given epoch (0 is the first), which never becomes 0."""
+    return options._replace(rate=max(options.rate * options.decay**epoch, 1e-30))

@@ -1,26 +1,27 @@
-"""A bank of linear predictors: one row of weights each, or all rows hashed into one table of stated size.
+"""A bank of linear predictors: a row of weights for each, or all rows hashed into one table of fixed size.
 
-`mask[0] == 0`: weight is (row, feature), every weight in its own slot. Otherwise weight is (1, mask + 1) and
-(row, feature) is hashed into it.
+If `mask[0]` is 0, `weight` has the shape (rows, features) and every weight its own slot. Otherwise `weight` has the
+shape (1, mask + 1) and (row, feature) is hashed to a slot.
 """
 
 import math
 
 import numpy as np
 
-from ..jit import device, inlined, kernel
+from ..jit import device, exact_device, inlined, kernel
 from .inputs import feature, span, value
 from .prefetch import prefetch_row
 from .state import Linear, make, resize
 from .updates import ADAGRAD, SGD
 
-# An AdaGrad accumulator starts here, not at zero: a first, tiny gradient then makes a tiny step, not a full one.
+# AdaGrad's sums of squares start here and not at zero, so that a small first gradient makes a small step.
 FIRST_SQUARE = 0.1
+_LARGEST = 3.4e38  # float32
 
 
 @device
 def slot(row, f, mask):
-    """Where (row, feature) lives in a hashed table. Cost: O(1)."""
+    """The slot of (row, feature) in a hashed table. Cost: O(1)."""
     h = np.uint64(row) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(f) * np.uint64(0xC2B2AE3D27D4EB4F)
     h = (h ^ (h >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
     return np.int64((h >> np.uint64(20)) & np.uint64(mask))
@@ -45,7 +46,7 @@ def score(bank, row, batch, i):
 def score_rows(bank, rows, first, last, batch, i, out):
     """Scores of row i of the batch by predictors rows[first:last]. Mutates: out. Cost: O(non-zeros) each.
 
-    Four at a time: each value of the row is then read once for four products.
+    Four predictors at a time, so that each value of the row is read once for four products.
     """
     start, stop = span(batch, i)
     mask = bank.mask[0]
@@ -82,7 +83,7 @@ def score_rows(bank, rows, first, last, batch, i, out):
 
 @device
 def ask_for(bank, row):
-    """Ask for the weights of a predictor that may be scored next."""
+    """Prefetch the weights of a predictor that may be scored next."""
     if bank.mask[0] == 0:
         prefetch_row(bank.weight, row)
 
@@ -98,16 +99,42 @@ def learn_bias(bank, row, gradient, pace):
     bank.bias[row] -= step
 
 
+@exact_device
+def learn_short_row(bank, row, batch, i, gradient, pace):
+    """An SGD step on a row so short that move * shrink overflows: the order of the products must not change.
+
+    Mutates: bank. Cost: O(non-zeros).
+    """
+    start, stop = span(batch, i)
+    mask = bank.mask[0]
+    move, shrink = np.float32(pace.step * gradient / pace.size), np.float32(1.0 / pace.size)
+    for j in range(start, stop):
+        f = feature(batch, j)
+        if mask != 0:
+            bank.weight[0, slot(row, f, mask)] -= move * (value(batch, i, j) * shrink)
+        else:
+            bank.weight[row, f] -= move * (value(batch, i, j) * shrink)
+    bank.bias[row] -= np.float32(pace.bias_step) * np.float32(gradient)
+
+
 @device
 def learn(bank, row, batch, i, gradient, pace, scale):
     """One step of predictor `row` against `gradient`. Mutates: bank. Cost: O(non-zeros)."""
+    if pace.update == SGD and abs(pace.step * gradient) > _LARGEST * pace.size * pace.size:
+        learn_short_row(bank, row, batch, i, gradient, pace)
+    else:
+        learn_row(bank, row, batch, i, gradient, pace, scale)
+
+
+@device
+def learn_row(bank, row, batch, i, gradient, pace, scale):
+    """A step on a row of usual length. Mutates: bank. Cost: O(non-zeros)."""
     start, stop = span(batch, i)
     mask = bank.mask[0]
     hashed = mask != 0
     weight = bank.weight[0] if hashed else bank.weight[row]
     if pace.update == SGD:
-        move = np.float32(pace.step * gradient / pace.size)
-        shrink = np.float32(1.0 / pace.size)  # in two factors, so that neither leaves the range of a float
+        move, shrink = np.float32(pace.step * gradient / pace.size), np.float32(1.0 / pace.size)
         for j in range(start, stop):
             f = feature(batch, j)
             at = slot(row, f, mask) if hashed else f
@@ -137,7 +164,7 @@ def learn(bank, row, batch, i, gradient, pace, scale):
 
 @kernel
 def add_weights(bank, lines, amounts, biases):
-    """Add rows of a batch, each times an amount, to the predictors of the same number, and to their biases.
+    """Add each row of a batch, times an amount, to the predictor with the same number; add to its bias, too.
 
     Mutates: bank. Cost: O(non-zeros).
     """
@@ -176,12 +203,12 @@ def hash_rows(direct, hashed):
 
 
 def fits(rows: int, n_features: int, table_bits: int) -> bool:
-    """Whether every (row, feature) gets a slot of its own."""
+    """Whether every (row, feature) gets its own slot."""
     return rows * n_features <= 1 << table_bits
 
 
 def make_bank(rows: int, n_features: int, table_bits: int, adaptive: bool) -> Linear:
-    """Room for `rows` predictors: a slot for each weight while they fit into the table, hashed otherwise."""
+    """A bank of `rows` predictors: a slot for each weight if they fit into the table, hashed otherwise."""
     direct = fits(rows, n_features, table_bits)
     shape = (rows, n_features) if direct else (1, 1 << table_bits)
     squares = shape if adaptive else (1, 1)
@@ -197,9 +224,8 @@ def make_bank(rows: int, n_features: int, table_bits: int, adaptive: bool) -> Li
     return bank
 
 
-def grow_bank(bank: Linear, rows: int, n_features: int, table_bits: int) -> Linear:
-    """Room for more predictors; moves to the hashed table when the weights no longer fit one by one."""
-    adaptive = bank.grad_sq.size > 1
+def grow_bank(bank: Linear, rows: int, n_features: int, table_bits: int, adaptive: bool) -> Linear:
+    """The bank with more predictors, moved to a hashed table if the weights no longer fit one by one."""
     if bank.mask[0] != 0:
         return resize(bank, row=rows)
     if fits(rows, n_features, table_bits):
@@ -211,7 +237,7 @@ def grow_bank(bank: Linear, rows: int, n_features: int, table_bits: int) -> Line
 
 
 def slim_bank(bank: Linear, rows: int) -> Linear:
-    """The first predictors without what only learning needs."""
+    """The first predictors, without the sums that only training needs."""
     weight = bank.weight if bank.mask[0] else bank.weight[:rows]
     none = np.zeros((1, 1), bank.grad_sq.dtype)
     bias = bank.bias[:rows]
@@ -219,6 +245,6 @@ def slim_bank(bank: Linear, rows: int) -> Linear:
 
 
 def bank_bytes(rows: int, n_features: int, table_bits: int, adaptive: bool) -> int:
-    """Bytes that a bank of so many predictors takes."""
+    """Bytes of a bank of `rows` predictors."""
     slots = min(rows * n_features, 1 << table_bits)
     return 4 * (slots * (2 if adaptive else 1) + 2 * rows)

@@ -88,61 +88,6 @@ class LabelTable(NamedTuple):
     n_entries: Annotated[Array, Field("i8", ("one",))]
 
 
-class GrownTree(NamedTuple):
-    """Binary nodes that may be taken out of the tree and used again; each life of a node has an identity of its own."""
-
-    children: Annotated[Array, Field("i4", ("node", "side"), -1)]
-    parent: Annotated[Array, Field("i4", ("node",), -1)]
-    identity: Annotated[Array, Field("i4", ("node",))]
-    n_nodes: Annotated[Array, Field("i8", ("one",), 1)]
-    n_identities: Annotated[Array, Field("i8", ("one",), 1)]
-
-
-class NodeMargins(NamedTuple):
-    """Of each node: the rows it had as a leaf, its lightest leaf, and the sum and mass of its router's margins."""
-
-    total: Annotated[Array, Field("f8", ("node",), 0)]
-    smallest: Annotated[Array, Field("f8", ("node",))]
-    margin: Annotated[Array, Field("f8", ("node",), 0)]
-    taught: Annotated[Array, Field("f8", ("node",), 0)]
-
-
-class MarginTable(NamedTuple):
-    """Open addressing on (identity, label): mass of all rows, and the sum and mass of the margins."""
-
-    key: Annotated[Array, Field("i8", ("entry",), -1)]
-    mass: Annotated[Array, Field("f8", ("entry",), 0)]
-    margin: Annotated[Array, Field("f8", ("entry",), 0)]
-    taught: Annotated[Array, Field("f8", ("entry",), 0)]
-    n_entries: Annotated[Array, Field("i8", ("one",))]
-
-
-class MlomNodes(NamedTuple):
-    """Of each node of an MLOM tree: its classes in order of their means, and the nodes out of the tree, in a chain."""
-
-    members: Annotated[Array, Field("i4", ("node",), -1)]  # entry at the top of the ordered set; -1: no class
-    mean_sum: Annotated[Array, Field("f8", ("node",))]
-    next_free: Annotated[Array, Field("i4", ("node",), -1)]
-    first_free: Annotated[Array, Field("i8", ("one",), -1)]
-    n_free: Annotated[Array, Field("i8", ("one",))]
-
-
-class MlomTable(NamedTuple):
-    """Open addressing on (identity, label): the statistics of a class at a node, and its place in the ordered set."""
-
-    key: Annotated[Array, Field("i8", ("entry",), -1)]
-    mass: Annotated[Array, Field("f8", ("entry",), 0)]
-    margin: Annotated[Array, Field("f8", ("entry",), 0)]
-    taught: Annotated[Array, Field("f8", ("entry",), 0)]
-    mean: Annotated[Array, Field("f8", ("entry",))]
-    active: Annotated[Array, Field("i1", ("entry",))]  # 0: suspended
-    side: Annotated[Array, Field("i1", ("entry",), -1)]  # where the class goes from here; -1: nowhere yet
-    left: Annotated[Array, Field("i4", ("entry",), -1)]
-    right: Annotated[Array, Field("i4", ("entry",), -1)]
-    size: Annotated[Array, Field("i4", ("entry",))]
-    n_entries: Annotated[Array, Field("i8", ("one",))]
-
-
 class Scale(NamedTuple):
     """What the stream has shown of the features' sizes."""
 
@@ -159,16 +104,6 @@ class Seen(NamedTuple):
     n_rows: Annotated[Array, Field("i8", ("one",), 0)]
     mass: Annotated[Array, Field("f8", ("one",), 0)]
     wrong_mass: Annotated[Array, Field("f8", ("one",), 0)]
-
-
-class Columns(NamedTuple):
-    """One-against-all weights, all classes of a feature side by side; `mask` not 0: features are hashed."""
-
-    weight: Annotated[Array, Field("f4", ("bucket", "class"), 0, "line")]
-    grad_sq: Annotated[Array, Field("f4", ("square_bucket", "square_class"), 0)]
-    bias: Annotated[Array, Field("f4", ("class",), 0)]
-    bias_grad_sq: Annotated[Array, Field("f4", ("class",), 0)]
-    mask: Annotated[Array, Field("i8", ("one",))]
 
 
 class Projection(NamedTuple):

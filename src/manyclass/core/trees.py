@@ -38,16 +38,3 @@ def add_children(tree, node, arity):
 def has_children(tree, node):
     """Whether a node has any child; two are created one after the other, more all at once."""
     return tree.children[node, LEFT] >= 0 or tree.children[node, RIGHT] >= 0
-
-
-@device
-def renew(tree, node, parent, side):
-    """Make a node, new or removed from the tree before, an untrained leaf below parent [LOM SetNode].
-
-    It gets a new identity, so table entries of the old one no longer belong to it. Mutates: tree. Cost: O(1).
-    """
-    tree.children[parent, side] = node
-    tree.children[node, LEFT] = tree.children[node, RIGHT] = -1
-    tree.parent[node] = parent
-    tree.identity[node] = tree.n_identities[0]
-    tree.n_identities[0] += 1

@@ -1,6 +1,6 @@
-"""How far one step goes: SGD, AdaGrad and normalised AdaGrad, chosen by int code.
+"""Size of the steps of SGD, AdaGrad and normalised AdaGrad, chosen by int code.
 
-`Pace` holds what an example's steps share; `Scale` is what the stream has shown of the features' sizes.
+`Pace` is what all steps of one example share; `Scale` has the sizes of the features observed so far.
 """
 
 import math
@@ -13,23 +13,31 @@ from .inputs import feature, span, value
 
 SGD, ADAGRAD, NORMALIZED_ADAGRAD = 0, 1, 2
 
-
-# Below this the inverse of a float is no float any more.
+# The inverse of a smaller number overflows float32.
 SMALLEST = np.float32(1e-37)
+
+# DIFFERS [RT Alg. 3, 4]: gradients below this are skipped. They change nothing measurable, and most gradients of a
+# converged model are this small.
+NEGLIGIBLE = 1e-3
 
 
 class Pace(NamedTuple):
-    """One example's step: what to multiply a gradient with."""
+    """The step of one example: factors of a gradient."""
 
     update: int
-    step: float  # on a feature divided by `size`
-    size: float  # typical length of a row; 1 where features have sizes of their own
-    bias_step: float  # on the bias, which is a feature of its own
+    step: float  # of a feature divided by `size`
+    size: float  # typical length of a row; 1 if each feature has its own size
+    bias_step: float  # of the bias
+
+
+def is_adaptive(update: int) -> bool:
+    """Whether an update keeps the sum of squared gradients of each weight."""
+    return update != SGD
 
 
 @device
 def observe_scale(scale, batch, i):
-    """Take row i into the running sizes of the features. Mutates: scale. Cost: O(non-zeros)."""
+    """Add row i to the running sizes of the features; return its squared length. Mutates: scale. Cost: O(non-zeros)."""
     start, stop = span(batch, i)
     sq_norm = 0.0
     normalized = np.float32(0.0)
@@ -38,7 +46,7 @@ def observe_scale(scale, batch, i):
         v = value(batch, i, j)
         z = v * scale.inverse[feature(batch, j)]
         normalized += z * z
-        # A value above the largest so far, or the first that is not 0, is rare: it is entered below.
+        # A value above the largest so far, or the first that is not 0, is rare: it is handled below.
         larger |= (abs(z) > np.float32(1.0)) | ((z == np.float32(0.0)) & (v != np.float32(0.0)))
         sq_norm += np.float64(v) * v
     if larger:
@@ -58,10 +66,10 @@ def observe_scale(scale, batch, i):
 
 @device
 def pace(update, rate, scale, sq_norm):
-    """The step of one example, free of the features' unit. Cost: O(1)."""
+    """The step of one example, independent of the unit of the features (except AdaGrad). Cost: O(1)."""
     n = scale.n_rows[0]
     if update == SGD:
-        # A row far longer than the usual must not throw the model: it moves its own score no further.
+        # An unusually long row must not disturb the model: it moves its own score no further than other rows do.
         size = math.sqrt(max(scale.sq_norm[0] / n, sq_norm))
         return Pace(update, rate if size > 0.0 else 0.0, max(size, 1e-37), rate)
     if update == ADAGRAD:
@@ -69,8 +77,3 @@ def pace(update, rate, scale, sq_norm):
     mean = scale.normalized[0] / n  # how many features of full size a row has
     step = rate / math.sqrt(mean + 1.0)  # the bias is one more
     return Pace(update, step, 1.0, step)
-
-
-# DIFFERS [RT Alg. 3, 4]: a gradient below this moves nothing that could be measured, and most of a converged model's
-# are.
-NEGLIGIBLE = 1e-3

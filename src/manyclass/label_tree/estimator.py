@@ -213,14 +213,15 @@ class LabelTreeClassifier(MultilabelClassifier):
         bound = super().estimate_memory(n_features, n_classes, sparse, multilabel)
         if n_rows is None and n_nonzero is None:
             return bound
-        if not isinstance(n_rows, Integral) or n_rows < 1:
+        if not isinstance(n_rows, Integral) or int(n_rows) < 1:
             raise ValueError(f"n_rows must be an integer of at least 1, got {n_rows!r}.")
-        if n_nonzero is not None and not (isinstance(n_nonzero, Real) and 0 <= n_nonzero <= n_features):
+        if n_nonzero is not None and not (isinstance(n_nonzero, Real) and 0 <= float(n_nonzero) <= n_features):
             raise ValueError(f"n_nonzero must be a number from 0 to n_features, got {n_nonzero!r}.")
         other = clone(self)
         other._multilabel, other._n_columns = bool(multilabel), n_classes if multilabel else None
         options = other._resolve_options(int(n_features), sparse, 0)
-        return model.memory(options, int(n_features), int(n_classes), int(n_rows), n_nonzero)
+        average = None if n_nonzero is None else float(n_nonzero)
+        return model.memory(options, int(n_features), int(n_classes), int(n_rows), average)
 
     def predict_topk(self, X, k=None) -> tuple[np.ndarray, np.ndarray]:
         """Predict the k best labels of each row with their scores, best first.

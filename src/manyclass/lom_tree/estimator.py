@@ -1,10 +1,10 @@
 """LOM tree, and the online tree of 2013, as a scikit-learn estimator."""
 
-
 from ..core.base import ManyClassifier
-from ..core.learners import NormalizedAdaGrad, resolve
-from ..core.online_trees import OnlineTreeMixin
+from ..core.learners import resolve
+from ..core.online_trees import ROUTER_LEARNER, ROUTER_LOSSES, OnlineTreeMixin
 from ..core.options import EPOCH_CONSTRAINTS, flag, integer, one_of, real
+from ..core.trees import DEEPEST
 from . import model
 
 
@@ -97,9 +97,9 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         "swap_resistance": real(0, 1_000_000),
         "nodes_per_class": real(0, 1_000_000),
         "split_mass": real(0, 1_000_000),
-        "max_depth": integer(0, model.DEEPEST, None),
+        "max_depth": integer(0, DEEPEST, "auto"),
         "descent": one_of(*model.DESCENTS),
-        "loss": one_of(*model.ROUTER_LOSSES),
+        "loss": one_of(*ROUTER_LOSSES),
     }
 
     def __init__(
@@ -108,7 +108,7 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         swap_resistance=4.0,
         nodes_per_class=32,
         split_mass=10.0,
-        max_depth=None,
+        max_depth="auto",
         descent="sign",
         loss="hinge",
         learner="auto",
@@ -138,19 +138,16 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> model.Config:
-        learner = self.learner
-        if isinstance(learner, str) and learner == "auto":
-            learner = NormalizedAdaGrad(rate=4.0, decay=1.0)
-        return model.Config(
+    def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> model.Options:
+        learner = resolve(self.learner, n_features=n_features, sparse=sparse, auto=ROUTER_LEARNER)
+        return model.Options(
             swap=bool(self.swap),
             swap_resistance=float(self.swap_resistance),
             nodes_per_class=float(self.nodes_per_class),
             split_mass=float(self.split_mass),
-            max_depth=self.max_depth,
-            descent=self.descent,
-            loss=self.loss,
-            table_bits=self.table_bits,
-            learner=resolve(learner, n_features=n_features, sparse=sparse),
-            seed=seed,
+            max_depth=DEEPEST if self.max_depth == "auto" else int(self.max_depth),
+            descent=model.DESCENTS[self.descent],
+            loss=ROUTER_LOSSES[self.loss],
+            table_bits=int(self.table_bits),
+            **learner.as_options(),
         )

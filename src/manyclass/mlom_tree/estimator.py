@@ -1,10 +1,10 @@
 """MLOM tree as a scikit-learn estimator."""
 
-
 from ..core.base import ManyClassifier
-from ..core.learners import NormalizedAdaGrad, resolve
-from ..core.online_trees import OnlineTreeMixin
+from ..core.learners import resolve
+from ..core.online_trees import ROUTER_LEARNER, ROUTER_LOSSES, OnlineTreeMixin
 from ..core.options import EPOCH_CONSTRAINTS, flag, integer, one_of, real
+from ..core.trees import DEEPEST
 from . import model
 
 
@@ -95,8 +95,8 @@ class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         "guests": flag(),
         "split_mass": real(0, 1_000_000),
         "nodes_per_class": real(0, 1_000_000),
-        "max_depth": integer(0, model.DEEPEST, None),
-        "loss": one_of(*model.ROUTER_LOSSES),
+        "max_depth": integer(0, DEEPEST, "auto"),
+        "loss": one_of(*ROUTER_LOSSES),
     }
 
     def __init__(
@@ -105,7 +105,7 @@ class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         guests=True,
         split_mass=10.0,
         nodes_per_class=32,
-        max_depth=None,
+        max_depth="auto",
         loss="hinge",
         learner="auto",
         table_bits=27,
@@ -133,18 +133,15 @@ class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> model.Config:
-        learner = self.learner
-        if isinstance(learner, str) and learner == "auto":
-            learner = NormalizedAdaGrad(rate=4.0, decay=1.0)
-        return model.Config(
-            centre=self.centre,
+    def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> model.Options:
+        learner = resolve(self.learner, n_features=n_features, sparse=sparse, auto=ROUTER_LEARNER)
+        return model.Options(
+            centre=model.CENTRES[self.centre],
             guests=bool(self.guests),
             split_mass=float(self.split_mass),
             nodes_per_class=float(self.nodes_per_class),
-            max_depth=self.max_depth,
-            loss=self.loss,
-            table_bits=self.table_bits,
-            learner=resolve(learner, n_features=n_features, sparse=sparse),
-            seed=seed,
+            max_depth=DEEPEST if self.max_depth == "auto" else int(self.max_depth),
+            loss=ROUTER_LOSSES[self.loss],
+            table_bits=int(self.table_bits),
+            **learner.as_options(),
         )

@@ -1,8 +1,8 @@
 """One-against-all as a scikit-learn estimator."""
 
-
 from ..core.base import ManyClassifier
 from ..core.learners import resolve
+from ..core.losses import LOSSES
 from ..core.options import EPOCH_CONSTRAINTS, integer, one_of
 from . import model
 
@@ -70,8 +70,8 @@ class OneAgainstAllClassifier(ManyClassifier):
     _model = model
     _constraints = {
         **EPOCH_CONSTRAINTS,
-        "loss": one_of(*model.LOSSES),
-        "n_negatives": integer(1, float("inf"), None),
+        "loss": one_of(*LOSSES),
+        "n_negatives": integer(1, model.MOST_NEGATIVES, None),
         "rank": integer(1, float("inf"), None),
     }
 
@@ -103,12 +103,12 @@ class OneAgainstAllClassifier(ManyClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> model.Config:
-        return model.Config(
-            loss=self.loss,
-            n_negatives=self.n_negatives,
-            rank=self.rank,
-            table_bits=self.table_bits,
-            learner=resolve(self.learner, n_features=n_features, sparse=sparse),
+    def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> model.Options:
+        return model.Options(
+            loss=LOSSES[self.loss],
+            n_negatives=int(self.n_negatives or 0),
+            rank=int(self.rank or 0),
+            table_bits=int(self.table_bits),
+            **resolve(self.learner, n_features=n_features, sparse=sparse).as_options(),
             seed=seed,
         )

@@ -1,69 +1,112 @@
-"""One-against-all: every class has a linear predictor and all of them are scored. The yardstick of every paper.
+"""One-against-all: every class has a linear predictor, and all of them are scored. The baseline of every paper.
 
-Full, with subsampled negatives, and in the low-rank form that the spectral paper compares with [ST §4].
+In full, with sampled negatives, and in the low-rank form that the spectral paper compares with [ST §4]. The weights of
+all classes for one feature are next to each other, so that a row reads whole lines of memory.
 """
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from ..core.inputs import Dense
+from ..core.inputs import Dense, feature, span, value
+from ..core.linear import FIRST_SQUARE
 from ..core.losses import LOGISTIC, gradients
-from ..core.projection import learn_projection, project
+from ..core.projection import bucket, learn_projection, project
 from ..core.rng import uniform
-from ..core.updates import ADAGRAD, Pace, observe_scale, pace
+from ..core.state import Array, Field, Scale, Seen
+from ..core.updates import ADAGRAD, SGD, Pace, observe_scale, pace
 from ..jit import inlined, kernel
-from .columns import learn_classes, score_classes
 
 
 class Options(NamedTuple):
-    """What one-against-all was asked to do, as numbers."""
+    """Resolved options of one-against-all."""
 
-    loss: int
-    n_negatives: int  # 0: all of them
+    loss: int  # of `core.losses`
+    n_negatives: int  # 0: all
     rank: int  # 0: no projection
+    table_bits: int
     update: int
     rate: float
+    decay: float
     seed: int
 
 
-@inlined
-def draw_negatives(label, n_known, options, counter, chosen):
-    """Put label first and random other classes behind it; return how many stand there. Mutates: chosen."""
-    chosen[0] = label
-    for m in range(options.n_negatives):
-        other = np.int32(uniform(options.seed, counter * options.n_negatives + m) * (n_known - 1))
-        chosen[m + 1] = other if other < label else other + 1
-    return options.n_negatives + 1
+class Columns(NamedTuple):
+    """A line of weights for each feature with a column for each class; `mask` not 0: features are hashed to lines."""
+
+    weight: Annotated[Array, Field("f4", ("bucket", "class"), 0, "line")]
+    grad_sq: Annotated[Array, Field("f4", ("square_bucket", "square_class"), 0)]
+    bias: Annotated[Array, Field("f4", ("class",), 0)]
+    bias_grad_sq: Annotated[Array, Field("f4", ("class",), 0)]
+    mask: Annotated[Array, Field("i8", ("one",))]
 
 
-@inlined
-def choose(label, n_known, options, counter, chosen):
-    """Who competes: (number of classes, position of the label, whether they were drawn). Mutates: chosen."""
-    if 0 < options.n_negatives < n_known - 1:
-        return draw_negatives(label, n_known, options, counter, chosen), np.int64(0), True
-    return n_known, label, False
+class Model(NamedTuple):
+    """The groups of one-against-all, except the projection of the low-rank form."""
+
+    columns: Columns
+    scale: Scale
+    seen: Seen
 
 
-@inlined
-def take_gradients(n, n_known, truth, drawn, weight, options, score, gradient):
-    """Gradients of n scores; drawn negatives count for all that were not drawn. Mutates: score, gradient."""
-    share = (n_known - 1.0) / max(1, options.n_negatives)
-    if drawn and options.loss != LOGISTIC:
-        for c in range(1, n):
-            score[c] += np.float32(math.log(share))
-    gradients(score, n, truth, options.loss, gradient)
-    for c in range(n):
-        stands_for = share if drawn and options.loss == LOGISTIC and c > 0 else 1.0
-        gradient[c] *= np.float32(weight * stands_for)
+class Competitors(NamedTuple):
+    """The classes that one example trains."""
+
+    labels: np.ndarray  # empty: all classes from 0 to n - 1
+    n: np.int64
+    truth: np.int64  # position of the example's label
+
+
+@kernel
+def learn_batch(model, projection, batch, labels, weights, begin, options):
+    """Learn the rows from `begin` on; return the first whose label has no column yet. Mutates: model, projection.
+
+    `projection` is None unless there is a rank. Cost: O(non-zeros x classes) per row, or x (negatives + 1).
+    """
+    columns, scale, seen = model.columns, model.scale, model.seen
+    n_most = columns.bias.shape[0]
+    score, gradient = np.empty(n_most, np.float32), np.empty(n_most, np.float32)
+    everyone, drawn = np.empty(0, np.int32), np.empty(options.n_negatives + 1, np.int32)
+    hidden, pull = Dense(np.zeros((1, options.rank), np.float32)), np.zeros(options.rank, np.float32)
+    for i in range(begin, labels.shape[0]):
+        label, weight = np.int64(labels[i]), weights[i]
+        if weight <= 0.0:
+            continue
+        if label >= n_most:
+            return i
+        sq_norm = count_row(seen, scale, batch, i, label)
+        chosen = Competitors(everyone, seen.n_labels[0], label)
+        if 0 < options.n_negatives < seen.n_labels[0] - 1:
+            draw_negatives(label, seen, options, drawn)
+            chosen = Competitors(drawn, np.int64(options.n_negatives + 1), np.int64(0))
+        if projection is None:
+            score_classes(columns, batch, i, chosen, score)
+        else:
+            size = max(1e-37, math.sqrt(max(scale.sq_norm[0] / scale.n_rows[0], sq_norm)))
+            n_lines = projection.weight.shape[0]
+            mask = 0 if n_lines == scale.inverse.shape[0] else n_lines - 1
+            project(projection, mask, batch, i, size, hidden.values)
+            score_classes(columns, hidden, np.int64(0), chosen, score)
+        if options.n_negatives == 0:
+            count_prediction(seen, score, label, weight)
+        take_gradients(chosen, seen, weight, options, score, gradient)
+        if projection is None:
+            step = pace(options.update, options.rate, scale, sq_norm)
+            learn_classes(columns, batch, i, chosen, gradient, step, scale)
+        else:
+            pull_back(columns, chosen, gradient, pull)
+            step = Pace(ADAGRAD, options.rate, 1.0, options.rate)
+            learn_classes(columns, hidden, np.int64(0), chosen, gradient, step, scale)
+            learn_projection(projection, mask, batch, i, size, pull, options.rate)
+    return labels.shape[0]
 
 
 @inlined
 def count_row(seen, scale, batch, i, label):
-    """Take a row into the statistics; return its squared length. Mutates: seen, scale.
+    """Add a row to the statistics; return its squared length. Mutates: seen, scale.
 
-    Classes count from the moment a label as high was met: what comes later in a batch changes nothing.
+    A class counts once its label or a higher one was learned: later rows of a batch must not change earlier ones.
     """
     seen.n_labels[0] = max(seen.n_labels[0], label + 1)
     seen.n_rows[0] += 1
@@ -71,75 +114,130 @@ def count_row(seen, scale, batch, i, label):
 
 
 @inlined
-def count_answer(seen, score, n, label, weight):
-    """Note whether the best of all n scores was right. Mutates: seen."""
+def count_prediction(seen, score, label, weight):
+    """Count whether the best of all classes was right. Mutates: seen."""
     best = 0
-    for c in range(n):
+    for c in range(seen.n_labels[0]):
         if score[c] > score[best]:
             best = c
     seen.mass[0] += weight
     seen.wrong_mass[0] += 0.0 if best == label else weight
 
 
-@kernel
-def learn_batch(columns, scale, seen, batch, labels, weights, begin, options):
-    """Learn the rows from `begin` on; return where it ended for want of columns.
+@inlined
+def draw_negatives(label, seen, options, drawn):
+    """Put the label first and random other classes after it [RT §4.2]. Mutates: drawn."""
+    drawn[0] = label
+    for m in range(options.n_negatives):
+        random = uniform(options.seed, seen.n_rows[0] * options.n_negatives + m)
+        other = np.int32(random * (seen.n_labels[0] - 1))
+        drawn[m + 1] = other if other < label else other + 1
 
-    Mutates: columns, scale, seen. Cost: O(non-zeros x classes) an example, or x (negatives + 1).
-    """
-    n_most = columns.bias.shape[0]
-    score, gradient = np.empty(n_most, np.float32), np.empty(n_most, np.float32)
-    everyone, chosen = np.empty(0, np.int32), np.empty(options.n_negatives + 1, np.int32)
-    for i in range(begin, labels.shape[0]):
-        label, weight = np.int64(labels[i]), weights[i]
-        if weight <= 0.0:
+
+@inlined
+def score_classes(columns, batch, i, chosen, out):
+    """Scores of the chosen classes. Mutates: out. Cost: O(non-zeros x classes)."""
+    start, stop = span(batch, i)
+    mask, who, n = columns.mask[0], chosen.labels, chosen.n
+    everyone = who.shape[0] == 0
+    for c in range(n):
+        out[c] = columns.bias[c if everyone else who[c]]
+    for j in range(start, stop):
+        v = value(batch, i, j)
+        if v != np.float32(0.0):
+            line = columns.weight[bucket(feature(batch, j), mask)]
+            if everyone:
+                for c in range(n):
+                    out[c] += v * line[c]
+            else:
+                for c in range(n):
+                    out[c] += v * line[who[c]]
+
+
+@inlined
+def take_gradients(chosen, seen, weight, options, score, gradient):
+    """Gradients of the scores; a drawn negative counts for all that were not drawn. Mutates: score, gradient."""
+    n, drawn = chosen.n, chosen.labels.shape[0] > 0
+    share = (seen.n_labels[0] - 1.0) / max(1, options.n_negatives)
+    if drawn and options.loss != LOGISTIC:
+        for c in range(1, n):
+            score[c] += np.float32(math.log(share))
+    gradients(score, n, chosen.truth, options.loss, gradient)
+    for c in range(n):
+        stands_for = share if drawn and options.loss == LOGISTIC and c > 0 else 1.0
+        gradient[c] *= np.float32(weight * stands_for)
+
+
+@inlined
+def pull_back(columns, chosen, gradient, pull):
+    """The gradient of the projected row. Mutates: pull. Cost: O(rank x classes)."""
+    who = chosen.labels
+    for r in range(pull.shape[0]):
+        pull[r] = np.float32(0.0)
+        for c in range(chosen.n):
+            pull[r] += gradient[c] * columns.weight[r, who[c] if who.shape[0] > 0 else c]
+
+
+@inlined
+def learn_classes(columns, batch, i, chosen, gradient, pace, scale):
+    """One step of the chosen classes. Mutates: columns. Cost: O(non-zeros x classes)."""
+    start, stop = span(batch, i)
+    mask, who, n = columns.mask[0], chosen.labels, chosen.n
+    for j in range(start, stop):
+        v = value(batch, i, j)
+        if v == np.float32(0.0):
             continue
-        if label >= n_most:
-            return i
-        sq_norm = count_row(seen, scale, batch, i, label)
-        n_known = seen.n_labels[0]
-        n, truth, drawn = choose(label, n_known, options, seen.n_rows[0], chosen)
-        who = chosen if drawn else everyone
-        score_classes(columns, batch, i, who, n, score)
-        if options.n_negatives == 0:
-            count_answer(seen, score, n, label, weight)
-        take_gradients(n, n_known, truth, drawn, weight, options, score, gradient)
-        step = pace(options.update, options.rate, scale, sq_norm)
-        learn_classes(columns, batch, i, who, n, gradient, step, scale)
-    return labels.shape[0]
-
-
-@kernel
-def learn_low_rank_batch(
-    columns, projection, projection_mask, scale, seen, batch, labels, weights, begin, options
-):  # fmt: skip
-    """As learn_batch, over a learned map of each row to a few numbers. Mutates: all groups."""
-    n_most = columns.bias.shape[0]
-    score, gradient = np.empty(n_most, np.float32), np.empty(n_most, np.float32)
-    everyone, chosen = np.empty(0, np.int32), np.empty(options.n_negatives + 1, np.int32)
-    hidden = Dense(np.zeros((1, options.rank), np.float32))
-    pull = np.zeros(options.rank, np.float32)
-    step = Pace(ADAGRAD, options.rate, 1.0, options.rate)
-    for i in range(begin, labels.shape[0]):
-        label, weight = np.int64(labels[i]), weights[i]
-        if weight <= 0.0:
-            continue
-        if label >= n_most:
-            return i
-        sq_norm = count_row(seen, scale, batch, i, label)
-        size = max(1e-37, math.sqrt(max(scale.sq_norm[0] / scale.n_rows[0], sq_norm)))
-        n_known = seen.n_labels[0]
-        n, truth, drawn = choose(label, n_known, options, seen.n_rows[0], chosen)
-        who = chosen if drawn else everyone
-        project(projection, projection_mask, batch, i, size, hidden.values)
-        score_classes(columns, hidden, np.int64(0), who, n, score)
-        if options.n_negatives == 0:
-            count_answer(seen, score, n, label, weight)
-        take_gradients(n, n_known, truth, drawn, weight, options, score, gradient)
-        for r in range(options.rank):
-            pull[r] = np.float32(0.0)
+        f = feature(batch, j)
+        b = bucket(f, mask)
+        inverse = np.float32(1.0 / pace.size)
+        if pace.update != SGD and pace.update != ADAGRAD:
+            inverse = scale.inverse[f]
+        if who.shape[0] == 0:
             for c in range(n):
-                pull[r] += gradient[c] * columns.weight[r, chosen[c] if drawn else c]
-        learn_classes(columns, hidden, np.int64(0), who, n, gradient, step, scale)
-        learn_projection(projection, projection_mask, batch, i, size, pull, options.rate)
-    return labels.shape[0]
+                step_weight(columns, b, c, v * inverse * gradient[c], inverse, pace)
+        else:
+            for c in range(n):
+                step_weight(columns, b, who[c], v * inverse * gradient[c], inverse, pace)
+    for c in range(n):
+        at = c if who.shape[0] == 0 else who[c]
+        move = np.float32(pace.bias_step) * gradient[c]
+        if pace.update != SGD:
+            columns.bias_grad_sq[at] += gradient[c] * gradient[c]
+            move /= math.sqrt(np.float32(FIRST_SQUARE) + columns.bias_grad_sq[at])
+        columns.bias[at] -= move
+
+
+@inlined
+def step_weight(columns, b, c, slope, inverse, pace):
+    """One step of one weight against `slope`, its gradient with the feature times `inverse`. Mutates: columns."""
+    move = np.float32(pace.step) * slope
+    if pace.update != SGD:
+        columns.grad_sq[b, c] += slope * slope
+        move /= math.sqrt(np.float32(FIRST_SQUARE) + columns.grad_sq[b, c])
+    columns.weight[b, c] -= move * inverse
+
+
+# -- hashed features -----------------------------------------------------------------------------------------------
+
+
+@kernel
+def fold(old, new, adaptive):
+    """Add every line of `old` to its line in `new`, which has fewer lines. Mutates: new. Cost: O(weights)."""
+    mask, n = new.mask[0], old.bias.shape[0]
+    for b in range(old.weight.shape[0]):
+        to = bucket(b, mask) if old.mask[0] == 0 else b & mask
+        for c in range(n):
+            new.weight[to, c] += old.weight[b, c]
+            if adaptive:
+                new.grad_sq[to, c] += old.grad_sq[b, c]
+    new.bias[:n] = old.bias
+    new.bias_grad_sq[:n] = old.bias_grad_sq
+
+
+@kernel
+def buckets(features, mask):
+    """The lines of many features."""
+    out = np.empty(features.shape[0], np.int32)
+    for j in range(features.shape[0]):
+        out[j] = bucket(features[j], mask)
+    return out

@@ -21,7 +21,7 @@ from ..core.losses import LOSSES, probabilities_batch
 from ..core.protocol import Predictions, Scored, rows_of
 from ..core.state import Candidates, Counts, LabelTable, Linear, Scale, Seen, State, Tree, copy, cut, make, resize
 from ..core.trees import DEEPEST
-from ..core.updates import ADAGRAD, NORMALIZED_ADAGRAD, SGD
+from ..core.updates import ADAGRAD, NORMALIZED_ADAGRAD, SGD, is_adaptive
 from . import batches, kernels
 from .kernels import BIAS, CROSSED, OFF, STOP, Fan, Lists, Nodes, Options, Rows, Scratch
 
@@ -50,11 +50,11 @@ _WIDE = 1 << 16  # features whose scales are not copied for a few rows
 
 def init(options: Options, n_features: int, n_classes: int = 0) -> State:
     """A tree that is only a root, with capacity for the classes known in advance."""
-    adaptive, router_adaptive, bits = options.update != SGD, options.router_update != SGD, options.table_bits
+    adaptive, bits = is_adaptive(options.update), options.table_bits
     n_slots = kernels.wanted_candidates(1, options)
     return {
         "tree": make(Tree, node=_FIRST_NODES, side=options.arity),
-        "router": make_bank(_FIRST_NODES, n_features, bits, router_adaptive),
+        "router": make_bank(_FIRST_NODES, n_features, bits, is_adaptive(options.router_update)),
         "scorer": make_bank(max(_FIRST_CLASSES, n_classes), n_features, bits, adaptive),
         "path": make_bank(2, _path_width(options, n_features), bits, adaptive),
         "counts": make(Counts, node=_FIRST_NODES),
@@ -193,16 +193,16 @@ def _one_behind(n_jobs: int) -> Iterator[Callable]:
 
 def _grow(options: Options, state: State, label: int) -> None:
     """Enlarge the arrays that are too small for the next example; sizes only depend on the examples before it."""
-    n_features, bits = len(state["scale"].inverse), options.table_bits
+    n_features, bits, adaptive = len(state["scale"].inverse), options.table_bits, is_adaptive(options.update)
     new = dict(state)
     tree, scorer, table, path = state["tree"], state["scorer"], state["table"], state["path"]
     if label >= len(scorer.bias):
-        new["scorer"] = grow_bank(scorer, 1 << label.bit_length(), n_features, bits)
+        new["scorer"] = grow_bank(scorer, 1 << label.bit_length(), n_features, bits, adaptive)
     capacity = _doubled(len(tree.parent), int(tree.n_nodes[0]) + _newborn(options))
     if capacity > len(tree.parent):
         for name in ("tree", "counts", "candidates"):
             new[name] = resize(state[name], node=capacity)
-        new["router"] = grow_bank(state["router"], capacity, n_features, bits)
+        new["router"] = grow_bank(state["router"], capacity, n_features, bits, is_adaptive(options.router_update))
     if 2 * (table.n_entries[0] + DEEPEST) > len(table.key):
         new["table"] = move_table(table, 2 * len(table.key))
     n_labels = state["seen"].n_labels[0] + 1
@@ -218,7 +218,8 @@ def _grow(options: Options, state: State, label: int) -> None:
         more = kernels.wanted_path_rows(n_labels, new["candidates"], kernels.deepest_level(tree), options)
         n_rows = int(path.n_rows[0] + more)
         if n_rows > len(path.bias):
-            new["path"] = grow_bank(path, max(n_rows, 2 * len(path.bias)), _path_width(options, n_features), bits)
+            width, n_rows = _path_width(options, n_features), max(n_rows, 2 * len(path.bias))
+            new["path"] = grow_bank(path, n_rows, width, bits, adaptive)
     state.update(new)  # all at once: kernels rely on arrays of matching sizes
 
 
@@ -339,7 +340,7 @@ def memory(options: Options, n_features: int, n_classes: int, n_rows: int | None
     spread = (n_rows / n_seen) ** _SPREAD
     entries_at = [n_seen * min(n, spread) for n in nodes_at]
     n_entries = int(sum(entries_at))
-    adaptive, bits = options.update != SGD, options.table_bits
+    adaptive, bits = is_adaptive(options.update), options.table_bits
     total = bank_bytes(n_nodes, n_features, bits, options.router_update != SGD)
     total += bank_bytes(max(_FIRST_CLASSES, n_classes), n_features, bits, adaptive)
     if options.path_features != OFF:

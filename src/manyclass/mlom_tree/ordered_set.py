@@ -1,7 +1,7 @@
-"""Sets of table entries ordered by their means: the middle is found, and a member moved, in O(log members).
+"""The ordered set of the class means of a node: median, insertion and removal in O(log members).
 
-A set is a treap, a search tree by (mean, label) that is a heap by a hash of the key, so that its shape depends on its
-members alone. Its links are fields of the table: `left`, `right` and `size`; NOBODY is the empty set.
+A set is a treap of table entries: a search tree by (mean, label) and a heap by a hash of the key, so that its shape
+depends on its members only. Its links are the fields `left`, `right` and `size` of the table; NOBODY is the empty set.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ NOBODY = np.int64(-1)
 
 @device
 def is_before(table, one, other):
-    """Whether one entry stands before the other: by mean, then by key."""
+    """Whether one entry is before the other: by mean, then by key."""
     if table.mean[one] != table.mean[other]:
         return table.mean[one] < table.mean[other]
     return table.key[one] < table.key[other]
@@ -21,34 +21,34 @@ def is_before(table, one, other):
 
 @device
 def rank_of(table, entry):
-    """A number as good as random, the same for a key wherever it lies."""
+    """A pseudo-random number that depends on the key only."""
     h = np.uint64(table.key[entry]) * np.uint64(0xD6E8FEB86659FD93)
     return (h ^ (h >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
 
 
 @device
 def size_of(table, top):
-    """Members of a set. Cost: O(1)."""
+    """Number of members. Cost: O(1)."""
     return np.int64(table.size[top]) if top >= 0 else np.int64(0)
 
 
 @device
 def recount(table, top):
-    """Size of a set from its parts. Mutates: table."""
+    """Update the size of a set from its parts. Mutates: table."""
     table.size[top] = 1 + size_of(table, np.int64(table.left[top])) + size_of(table, np.int64(table.right[top]))
 
 
 @device
-def part(table, top, entry):
-    """The set cut in two: members before an entry, and the others. Mutates: table. Cost: O(log members) expected."""
+def cut(table, top, entry):
+    """Cut a set in two: members before an entry, and the others. Mutates: table. Cost: O(log members) expected."""
     if top < 0:
         return NOBODY, NOBODY
     if is_before(table, top, entry):
-        low, high = part(table, np.int64(table.right[top]), entry)
+        low, high = cut(table, np.int64(table.right[top]), entry)
         table.right[top] = low
         recount(table, top)
         return top, high
-    low, high = part(table, np.int64(table.left[top]), entry)
+    low, high = cut(table, np.int64(table.left[top]), entry)
     table.left[top] = high
     recount(table, top)
     return low, top
@@ -56,7 +56,7 @@ def part(table, top, entry):
 
 @device
 def join(table, low, high):
-    """Two sets as one; all of `low` stands before all of `high`. Mutates: table. Cost: O(log members) expected."""
+    """Two sets as one; all of `low` is before all of `high`. Mutates: table. Cost: O(log members) expected."""
     if low < 0:
         return high
     if high < 0:
@@ -71,11 +71,11 @@ def join(table, low, high):
 
 
 @device
-def behead(table, top):
+def without_first(table, top):
     """A set without its first member. Mutates: table. Cost: O(log members) expected."""
     if table.left[top] < 0:
         return np.int64(table.right[top])
-    table.left[top] = behead(table, np.int64(table.left[top]))
+    table.left[top] = without_first(table, np.int64(table.left[top]))
     recount(table, top)
     return top
 
@@ -83,7 +83,7 @@ def behead(table, top):
 @device
 def insert(table, top, entry):
     """The set with an entry that was not in it. Mutates: table. Cost: O(log members) expected."""
-    low, high = part(table, top, entry)
+    low, high = cut(table, top, entry)
     table.left[entry] = table.right[entry] = -1
     table.size[entry] = 1
     return join(table, join(table, low, entry), high)
@@ -92,28 +92,28 @@ def insert(table, top, entry):
 @device
 def remove(table, top, entry):
     """The set without one of its members. Mutates: table. Cost: O(log members) expected."""
-    low, high = part(table, top, entry)
-    return join(table, low, behead(table, high))
+    low, high = cut(table, top, entry)
+    return join(table, low, without_first(table, high))
 
 
 @device
-def member(table, top, place):
-    """The member at a place, the first is 0. Cost: O(log members) expected."""
+def member(table, top, position):
+    """The member at a position, from 0. Cost: O(log members) expected."""
     node = top
     while True:
         before = size_of(table, np.int64(table.left[node]))
-        if place == before:
+        if position == before:
             return node
-        if place < before:
+        if position < before:
             node = np.int64(table.left[node])
         else:
-            place -= before + 1
+            position -= before + 1
             node = np.int64(table.right[node])
 
 
 @device
 def heaviest(table, top):
-    """The member of most mass, -1 of none. Cost: O(members x log members), of leaves that have one mostly."""
+    """The member with the most mass, or -1. Cost: O(members x log members); most leaves have one member."""
     best = top
     for at in range(size_of(table, top)):
         other = np.int64(member(table, top, np.int64(at)))
@@ -124,7 +124,7 @@ def heaviest(table, top):
 
 @device
 def median(table, top):
-    """The middle mean, or between the two in the middle; 0 of nobody. Cost: O(log members) expected."""
+    """The median of the means, 0 for an empty set. Cost: O(log members) expected."""
     n = size_of(table, top)
     if n == 0:
         return 0.0
