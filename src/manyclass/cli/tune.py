@@ -32,7 +32,6 @@ _SPACES: dict[str, dict[str, Any]] = {
         "n_candidates": (int, 20, 500, True),
         "max_depth": (int, 2, 14, False),
         "beam": (int, 1, 8, True),
-        "spread": (float, 0.3, 2.0, True),
     },
     "lom-tree": {
         "learner": ["normalized-adagrad"],
