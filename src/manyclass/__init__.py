@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from .mlom_tree.estimator import MlomTreeClassifier
     from .one_against_all.estimator import OneAgainstAllClassifier
     from .recall_tree.estimator import RecallTreeClassifier
-    from .spectral_tree.estimator import SpectralTreeClassifier
-    from .spectral_tree.filter_estimator import SpectralFilter
-    from .spectral_tree.hellinger import Hellinger
+    from .spectral_tree.estimator import Hellinger, SpectralFilter, SpectralTreeClassifier
 
 __version__ = "0.1.0"
 
@@ -23,7 +21,7 @@ __version__ = "0.1.0"
 _MODULES = {
     "AdaGrad": ".core.learners",
     "DataError": ".io",
-    "Hellinger": ".spectral_tree.hellinger",
+    "Hellinger": ".spectral_tree.estimator",
     "LabelTreeClassifier": ".label_tree.estimator",
     "LomTreeClassifier": ".lom_tree.estimator",
     "MlomTreeClassifier": ".mlom_tree.estimator",
@@ -32,7 +30,7 @@ _MODULES = {
     "OneAgainstAllClassifier": ".one_against_all.estimator",
     "RecallTreeClassifier": ".recall_tree.estimator",
     "SGD": ".core.learners",
-    "SpectralFilter": ".spectral_tree.filter_estimator",
+    "SpectralFilter": ".spectral_tree.estimator",
     "SpectralTreeClassifier": ".spectral_tree.estimator",
     "load_model": ".estimators",
 }

@@ -5,9 +5,11 @@ import pytest
 
 from manyclass.core.model_file import ModelFormatError
 from manyclass.core.precision import PRECISIONS, narrow, widen
-from manyclass.core.state import Columns, Linear, Routers, Scale, fields_of, flatten, make
+from manyclass.core.state import Linear, Scale, fields_of, flatten, make
 from manyclass.estimators import ESTIMATORS
 from manyclass.label_tree.weights import SlimBlocks
+from manyclass.one_against_all.kernels import Columns
+from manyclass.spectral_tree.kernels import Routers
 
 ROUNDED = [precision for precision in PRECISIONS if precision != "float32"]
 TYPES = {"scale": Scale, "scorer": Linear, "columns": Columns, "routers": Routers, "blocks": SlimBlocks}
@@ -47,14 +49,10 @@ def same(one, other):
 
 
 def test_the_schema_says_which_weights_may_be_rounded():
+    declared = [kinds for estimator in ESTIMATORS.values() for kinds in estimator._model.GROUPS.values()]
+    groups = {group for kinds in declared for group in (kinds if isinstance(kinds, tuple) else (kinds,))} - {None}
     rounded = {
-        f"{group.__name__}.{name}"
-        for kind in ESTIMATORS.values()
-        for types in kind._model.GROUPS.values()
-        for group in (types if isinstance(types, tuple) else (types,))
-        if group is not None
-        for name, field in fields_of(group).items()
-        if field.rounds
+        f"{group.__name__}.{name}" for group in groups for name, field in fields_of(group).items() if field.rounds
     }
     assert rounded == {"Linear.weight", "Routers.weight", "SlimBlocks.value", "Columns.weight",
                        "Projection.weight"}  # fmt: skip

@@ -55,3 +55,53 @@ def learn_shared(W, b, X, truth, candidates, rows, rate, bias_rate, softmax):
         gradient[np.abs(gradient) < 1e-3] = 0.0
         W[met] -= rate * gradient[:, None] * X[i]
         b[met] -= rate * bias_rate * gradient
+
+
+def leaf_chances(state, x):
+    """Leaf -> probability that a row ends there [ST §3.4], in the first tree."""
+    tree, routers, out = state["tree"], state["routers"], {}
+
+    def walk(node, chance):
+        if tree.children[node, 0] < 0:
+            out[node] = chance
+            return
+        part = slice(routers.first[node], routers.first[node + 1])
+        margin = routers.weight[part] @ x[routers.feature[part]] - routers.bias[node]
+        right = ndtr(margin / routers.spread[node])
+        walk(tree.children[node, 0], chance * (1 - right))
+        walk(tree.children[node, 1], chance * right)
+
+    walk(0, 1.0)
+    return out
+
+
+def label_chances(state, x):
+    """The largest (probability of a path) x (share of the label in its leaf) of each label."""
+    candidates = state["candidates"]
+    out = np.zeros(candidates.label.max() + 1)
+    for node, chance in leaf_chances(state, x).items():
+        labels = candidates.label[node, : candidates.size[node]]
+        share = candidates.mass[node, : len(labels)] / state["counts"].total[node]
+        out[labels] = np.maximum(out[labels], chance * share)
+    return out
+
+
+def predict(state, options, x):
+    """Algorithm 1 with one path: (candidates, scores)."""
+    chances = leaf_chances(state, x)  # the path by the signs of the margins need not lead to the likeliest leaf
+    node, tree, routers = 0, state["tree"], state["routers"]
+    while node not in chances:
+        part = slice(routers.first[node], routers.first[node + 1])
+        margin = routers.weight[part] @ x[routers.feature[part]] - routers.bias[node]
+        node = tree.children[node, int(margin > 0)]
+    labels = state["candidates"].label[node, : state["candidates"].size[node]]
+    seen = x @ state["projection"].weight if options.rank else x
+    score = np.zeros(len(labels))
+    if options.shared:
+        score += state["scorer"].weight[labels] @ seen + state["scorer"].bias[labels]
+    own = state["forest"].own_row[node] + np.arange(len(labels))
+    if options.own:
+        score += state["own"].bias[own]
+    if options.own == 2:
+        score += state["own"].weight[own] @ seen
+    return labels, score

@@ -1,13 +1,14 @@
-"""The spectral tree as its users see it: one label a row or several, dense or sparse, its options and its files."""
+"""The spectral tree as a user sees it: one label per row or several, dense or sparse, options and files."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from manyclass import SGD, Hellinger, LabelTreeClassifier, SpectralFilter, SpectralTreeClassifier, load_model
+from manyclass import SGD, Hellinger, NormalizedAdaGrad, SpectralFilter, SpectralTreeClassifier, load_model
 from manyclass.core.model_file import ModelFormatError
 from manyclass.core.state import flatten
+from manyclass.spectral_tree.model import LEAVES
 from tests.conftest import make_text
 
 
@@ -27,7 +28,7 @@ def tagger(tagged):
     return SpectralTreeClassifier(n_candidates=20, max_depth=3, random_state=0).fit(X[:800], Y[:800])
 
 
-LEAVES = [
+FORMS = [
     {"leaf": "shared"},
     {"leaf": "bias"},
     {"leaf": "hashed"},
@@ -38,14 +39,14 @@ LEAVES = [
 ]
 
 
-@pytest.mark.parametrize("options", LEAVES)
+@pytest.mark.parametrize("options", FORMS)
 def test_learns_digits_with_every_kind_of_leaf(digits, options):
     X, y = digits
     clf = SpectralTreeClassifier(n_candidates=4, max_depth=4, random_state=0, **options).fit(X[:1300], y[:1300])
-    told = clf.diagnose(X[1300:], y[1300:])
-    assert told["recall"] > 0.9
-    assert told["accuracy"] > 0.8
-    assert told["candidates_scored"] <= 4 and told["routers_scored"] <= 4
+    report = clf.diagnose(X[1300:], y[1300:])
+    assert report["recall"] > 0.9
+    assert report["accuracy"] > 0.8
+    assert report["candidates_scored"] <= 4 and report["routers_scored"] <= 4
 
 
 def test_dense_and_sparse_rows_are_the_same_rows(digits):
@@ -54,11 +55,11 @@ def test_dense_and_sparse_rows_are_the_same_rows(digits):
     assert bytes_of(models[0]) == bytes_of(models[1])
 
 
-def test_text_with_one_label_a_row(text):
+def test_text_with_one_label_per_row(text):
     X, y = text
     clf = SpectralTreeClassifier(random_state=0).fit(X[:1000], y[:1000])
-    told = clf.diagnose(X[1000:], y[1000:])
-    assert told["accuracy"] > 0.8
+    report = clf.diagnose(X[1000:], y[1000:])
+    assert report["accuracy"] > 0.8
     labels, scores = clf.predict_topk(X[1000:], 3)
     assert (labels[:, 0] == clf.predict(X[1000:])).all() and (np.diff(scores, axis=1) <= 0).all()
     chances = clf.predict_proba(X[1000:1100])
@@ -66,25 +67,21 @@ def test_text_with_one_label_a_row(text):
 
 
 @pytest.mark.parametrize("options", [{}, {"leaf": "bias"}, {"leaf": "hashed", "learner": "adagrad"}, {"n_trees": 2}])
-def test_several_labels_a_row(tagged, options):
+def test_several_labels_per_row(tagged, options):
     X, Y = tagged
     clf = SpectralTreeClassifier(n_candidates=30, max_depth=2, random_state=0, **options).fit(X[:800], Y[:800])
-    told = clf.diagnose(X[800:], Y[800:])
-    assert told["accuracy"] > 0.7 and told["recall"] > 0.7
+    report = clf.diagnose(X[800:], Y[800:])
+    assert report["accuracy"] > 0.7 and report["recall"] > 0.7
     assert clf.multilabel_ and (clf.classes_ == np.arange(Y.shape[1])).all()
 
 
-def test_answers_are_sparse_or_dense_like_y_and_of_the_top_k_when_asked(tagged, tagger):
+def test_predictions_are_sparse_or_dense_like_y(tagged, tagger):
     X, Y = tagged
     sparse = tagger.predict(X[800:])
     assert sp.issparse(sparse) and sparse.shape == (300, Y.shape[1])
     dense = clone(tagger).fit(X[:800], Y[:800].toarray())
     assert isinstance(dense.predict(X[800:]), np.ndarray)
     np.testing.assert_array_equal(sparse.toarray(), dense.predict(X[800:]))
-    two = clone(tagger).set_params(top_k=2).fit(X[:800], Y[:800])
-    assert (two.predict(X[800:]).sum(axis=1) == 2).all()
-    top, _ = two.predict_topk(X[800:], 2)
-    assert (np.sort(two.predict(X[800:]).indices.reshape(-1, 2)) == np.sort(top)).all()
 
 
 def test_several_paths_and_trees_find_more_with_the_same_number_of_candidates(digits):
@@ -102,12 +99,12 @@ def test_several_paths_and_trees_find_more_with_the_same_number_of_candidates(di
 
 def test_work_is_counted(model, digits):
     X, y = digits
-    told = model.diagnose(X[1300:], y[1300:])
+    report = model.diagnose(X[1300:], y[1300:])
     paths = model.decision_path(X[1300:])
-    assert told["nodes_visited"] == pytest.approx(paths.sum(axis=1).mean())
-    assert told["routers_scored"] == told["nodes_visited"] - 1 == told["depth"]
-    assert told["candidates_scored"] == pytest.approx(model.candidates(X[1300:]).sum(axis=1).mean())
-    assert told["work"] == told["routers_scored"] + told["candidates_scored"]
+    assert report["nodes_visited"] == pytest.approx(paths.sum(axis=1).mean())
+    assert report["routers_scored"] == report["nodes_visited"] - 1 == report["depth"]
+    assert report["candidates_scored"] == pytest.approx(model.candidates(X[1300:]).sum(axis=1).mean())
+    assert report["work"] == report["routers_scored"] + report["candidates_scored"]
 
 
 def test_threads_and_repetition_change_no_byte(text, tagged):
@@ -117,20 +114,27 @@ def test_threads_and_repetition_change_no_byte(text, tagged):
         assert first != bytes_of(SpectralTreeClassifier(random_state=4, n_trees=2, n_epochs=2).fit(X, y))
 
 
-def test_randomized_paths_and_fractional_routes_are_options(digits):
+class OneWay(SpectralTreeClassifier):
+    """Every row goes one way while the tree is built: the paper's ablation."""
+
+    def _resolve_options(self, n_features, sparse, seed):
+        return super()._resolve_options(n_features, sparse, seed)._replace(spread=0.0)
+
+
+def test_deterministic_routing_sends_whole_rows(digits):
     X, y = digits
-    plain = SpectralTreeClassifier(n_candidates=4, spread=0, randomized=False, random_state=0).fit(X, y)
+    plain = OneWay(n_candidates=4, randomized=False, random_state=0).fit(X, y)
     assert plain.diagnose(X, y)["recall"] > 0.95
     leaves = [row for row in plain.tree_table() if plain._state["tree"].children[row["node"], 0] < 0]
     assert sum(leaf["mass"] for leaf in leaves) == pytest.approx(len(y))
-    assert all(float(leaf["mass"]).is_integer() for leaf in leaves)  # nobody was shared out
+    assert all(float(leaf["mass"]).is_integer() for leaf in leaves)
 
 
 def test_held_out_rows_choose_the_depth(digits):
     X, y = digits
-    clf = SpectralTreeClassifier(n_candidates=2, max_depth=12, recall=1.0, n_epochs=1, random_state=0)
+    clf = SpectralTreeClassifier(n_candidates=2, n_epochs=1, random_state=0)
     full = clf.fit(X[:200], y[:200])._state["tree"].depth.max()
-    chosen = clf.set_params(validation_fraction=0.4).fit(X[:200], y[:200])._state["tree"].depth.max()
+    chosen = clf.set_params(max_depth="validate").fit(X[:200], y[:200])._state["tree"].depth.max()
     assert 1 < chosen < full
 
 
@@ -138,7 +142,7 @@ def test_no_partial_fit():
     assert not hasattr(SpectralTreeClassifier(), "partial_fit")
 
 
-def test_topics_are_the_heaviest_or_most_telling_labels(model):
+def test_topics_are_the_most_frequent_or_most_distinctive_labels(model):
     leaves = model.topics(n_labels=2)
     assert all(len(topic["labels"]) <= 2 for topic in leaves)
     assert [topic["mass"] for topic in leaves] == sorted((topic["mass"] for topic in leaves), reverse=True)
@@ -168,9 +172,9 @@ def test_weights_and_class_weights_count(digits):
 # -- files ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [*LEAVES, {"n_trees": 2}])
+@pytest.mark.parametrize("options", [*FORMS, {"n_trees": 2}])
 @pytest.mark.parametrize("slim", [False, True])
-def test_a_loaded_model_answers_the_same(tmp_path, tagged, options, slim):
+def test_a_loaded_model_predicts_the_same(tmp_path, tagged, options, slim):
     X, Y = tagged
     clf = SpectralTreeClassifier(n_candidates=20, max_depth=2, n_epochs=2, random_state=0, **options).fit(X, Y)
     clf.save(tmp_path / "m", slim=slim)
@@ -187,7 +191,7 @@ def test_a_loaded_model_answers_the_same(tmp_path, tagged, options, slim):
         ("tree.children", lambda a: a.__setitem__((0, 0), 0), "parent|child"),
         ("tree.parent", lambda a: a.__setitem__(2, 2), "before its parent"),
         ("forest.root", lambda a: a.fill(1), "roots"),
-        ("forest.own_row", lambda a: a.fill(10**8), "own predictors"),
+        ("forest.own_row", lambda a: a.fill(10**8), "lacks predictors"),
         ("routers.first", lambda a: a.__setitem__(-1, 10**9), "routers.first"),
         ("routers.first", lambda a: a.__setitem__(slice(1, 3), [2**63 - 1, -2]), "routers.first"),
         ("routers.feature", lambda a: a.__setitem__(0, 64), "routers.feature"),
@@ -209,6 +213,21 @@ def test_a_broken_file_is_refused_before_any_kernel_runs(tmp_path, model, name, 
         load_model(tmp_path / "broken")
 
 
+def test_a_file_with_a_removed_option_loads(tmp_path, model, digits):
+    from manyclass.core import model_file
+
+    model.save(tmp_path / "m")
+    arrays, metadata = model_file.read(tmp_path / "m", False, True)
+    metadata["options"] |= {"cutoff": 0.02, "start": "auto", "validation_fraction": 0.0}
+    model_file.write(tmp_path / "old", arrays, metadata)
+    X, _ = digits
+    np.testing.assert_array_equal(load_model(tmp_path / "old").predict(X), model.predict(X))
+    metadata["options"]["spread"] = 0.5
+    model_file.write(tmp_path / "changed", arrays, metadata)
+    with pytest.warns(UserWarning, match=r"spread=0\.5"):
+        assert "spread" not in load_model(tmp_path / "changed").get_params()
+
+
 # -- options -------------------------------------------------------------------------------------------------------
 
 
@@ -217,15 +236,13 @@ def test_a_broken_file_is_refused_before_any_kernel_runs(tmp_path, model, name, 
     [
         ({"n_candidates": 0}, "n_candidates"),
         ({"max_depth": 31}, "max_depth"),
-        ({"recall": 1.5}, "recall"),
-        ({"cutoff": 0}, "cutoff"),
+        ({"max_depth": "deep"}, "max_depth"),
         ({"beam": 0}, "beam"),
         ({"leaf": "own"}, "leaf"),
-        ({"leaf": "output"}, "give a rank"),
+        ({"leaf": "output"}, "set rank"),
         ({"rank": 0}, "rank"),
         ({"learner": "adam"}, "learner"),
-        ({"top_k": 0}, "top_k"),
-        ({"normalize": "yes"}, "normalize"),
+        ({"threshold": 2}, "threshold"),
     ],
 )
 def test_a_bad_option_is_named(blobs, options, message):
@@ -242,13 +259,13 @@ def test_a_row_of_hardly_any_length_does_no_harm(digits):
         assert clf.diagnose(rows, y)["accuracy"] > 0.9 and np.isfinite(clf.predict_topk(rows, 2)[1]).all()
 
 
-def test_progressive_error_counts_answers_only(text):
+def test_progressive_error_counts_labels_of_the_leaf_only(text):
     X, y = text
     clf = SpectralTreeClassifier(n_candidates=2, max_depth=1, random_state=0).fit(X, y)
-    assert clf.progressive_error_ > 0.9  # four of eighty labels can be answered at all
+    assert clf.progressive_error_ > 0.9  # four of eighty labels can be predicted at all
 
 
-def test_softmax_is_for_one_label_a_row(tagged):
+def test_softmax_is_for_one_label_per_row(tagged):
     with pytest.raises(ValueError, match="softmax"):
         SpectralTreeClassifier(loss="softmax").fit(*tagged)
 
@@ -280,10 +297,10 @@ def test_the_filter_alone_gives_the_classifiers_candidates(digits, tagged):
         ([0, 1, 2], {}, "rows but y"),
         (np.zeros((5, 3)), {}, "no label"),
         ([0, 1, 0, 1, 0], {"beam": -1}, "beam"),
-        ([0, 1, 0, 1, 0], {"normalize": 2}, "normalize"),
+        ([0, 1, 0, 1, 0], {"n_head": 0.5}, "n_head"),
     ],
 )
-def test_the_filter_names_what_is_wrong(y, options, message):
+def test_a_bad_input_of_the_filter_is_named(y, options, message):
     with pytest.raises(ValueError, match=message):
         SpectralFilter(**options).fit(np.eye(5), y)
 
@@ -299,20 +316,19 @@ def test_hellinger_rows_have_length_one():
         Hellinger().fit([[-1.0, 2.0]])
 
 
-def test_a_label_tree_still_answers_by_threshold(tagged):
-    X, Y = tagged
-    clf = LabelTreeClassifier(random_state=0).fit(X, Y)
-    assert (clf.predict(X).sum(axis=1) < Y.shape[1]).all()
-
-
-def test_what_auto_became_is_told(text, digits):
+def test_auto_depends_on_the_data(text, digits):
     X, y = text
-    chosen = SpectralTreeClassifier(random_state=0, n_epochs=1).fit(X, y).chosen_
-    assert (chosen["n_candidates"], chosen["beam"], chosen["task"], chosen["max_depth"]) == (60, 4, "shared", 3)
-    chosen = SpectralTreeClassifier(random_state=0, n_epochs=1, beam=3).fit(*digits).chosen_
-    assert (chosen["n_candidates"], chosen["beam"], chosen["task"]) == (10, 3, "hashed")
-    with pytest.raises(ValueError, match="deepest level"):
-        SpectralTreeClassifier(random_state=0, n_epochs=1).fit(*digits).topics(depth=99)
+    options = SpectralTreeClassifier(random_state=0, n_epochs=1).fit(X, y)._options
+    assert (options.n_candidates, options.beam, options.max_depth) == (60, 4, 3)
+    assert (options.shared, options.own, options.update) == (*LEAVES["shared"], SGD.update)
+    options = SpectralTreeClassifier(random_state=0, n_epochs=1, beam=3).fit(*digits)._options
+    assert (options.n_candidates, options.beam) == (10, 3)
+    assert (options.shared, options.own, options.update) == (*LEAVES["hashed"], NormalizedAdaGrad.update)
+
+
+def test_a_level_that_does_not_exist_is_named(model):
+    with pytest.raises(ValueError, match="depth of the tree"):
+        model.topics(depth=99)
 
 
 def test_the_filter_follows_another_number_of_paths_at_once(digits):

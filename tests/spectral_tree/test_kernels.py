@@ -1,171 +1,75 @@
-"""Kernels of the spectral tree against plain numpy."""
+"""Routing, Algorithm 1 and the random paths against plain numpy."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import ndtr
 
-from manyclass.core.inputs import Csr, Dense
-from manyclass.core.linear import make_bank
-from manyclass.core.losses import LOGISTIC, SOFTMAX
-from manyclass.core.state import Scale, Seen, make
-from manyclass.core.updates import SGD
+from manyclass import SpectralTreeClassifier
 from manyclass.core.validation import as_batch
-from manyclass.spectral_tree.blocks import learn_leaf
-from manyclass.spectral_tree.filter import STEPS
-from manyclass.spectral_tree.node import split_node
-from manyclass.spectral_tree.paths import OWN_BIAS, OWN_NOTHING, Options
+from manyclass.spectral_tree import model
+from manyclass.spectral_tree.filter import nodes_of, unit_rows
+from manyclass.spectral_tree.kernels import chance_right, choose_leaves, margin
 from tests.reference import spectral_tree as reference
 
-
-def rows(seed, n=60, d=9, k=7, several=False):
-    rng = np.random.default_rng(seed)
-    Y = np.zeros((n, k))
-    for i in range(n):
-        Y[i, rng.choice(k, rng.integers(1, 4) if several else 1, replace=False)] = 1
-    X = Y @ rng.normal(size=(k, d)) + 0.3 * rng.normal(size=(n, d))
-    X[np.abs(X) < 0.5] = 0  # sparse
-    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)
-    return X.astype(np.float32), Y, rng.uniform(0.1, 2.0, n)
+FORMS = [
+    {"leaf": "shared"},
+    {"leaf": "bias"},
+    {"leaf": "hashed"},
+    {"leaf": "separate"},
+    {"leaf": "output", "rank": 6},
+    {"leaf": "hashed", "rank": 6, "n_head": 2},
+]
 
 
-def both(X):
-    matrix = sp.csr_array(X)
-    return Dense(X), Csr(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
+@pytest.fixture(scope="module")
+def wide(text):
+    X, y = text
+    return X[:400], y[:400]
 
 
-def labels_of(Y):
-    matrix = sp.csr_array(Y)
-    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("options", FORMS)
+def test_algorithm_1(digits, wide, options, sparse):
+    X, y = wide if sparse else digits
+    clf = SpectralTreeClassifier(n_candidates=4, max_depth=4, beam=1, n_epochs=1, random_state=0, **options).fit(X, y)
+    rows = X[:60]
+    labels, scores = clf.predict_topk(rows, 3)
+    dense = rows.toarray() if sp.issparse(rows) else rows
+    for x, found, score in zip(dense, labels, scores, strict=True):
+        expected, expected_scores = reference.predict(clf._state, clf._options, x / np.linalg.norm(x))
+        best = np.argsort(-expected_scores, kind="stable")[:3]
+        np.testing.assert_allclose(score, expected_scores[best], rtol=1e-3, atol=1e-4)
+        assert set(clf.classes_[expected[best]]) == set(found) or np.ptp(expected_scores) < 1e-4
 
 
-@pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("seed", range(3))
-def test_the_steps_that_are_taken_come_near(seed, several):
-    X, Y, mass = rows(seed, n=300, d=40, k=25, several=several)
-    _, value = reference.direction(X.astype(float), Y, mass)
-    _, _, found, _ = split_node(
-        both(X)[1], *labels_of(Y), np.arange(len(X)), mass, several, (X.shape[1], Y.shape[1]), STEPS, 5
-    )
-    assert 0.95 * value < found < 1.001 * value
+def test_the_candidates_of_several_paths_are_the_likeliest(digits):
+    X, y = digits
+    clf = SpectralTreeClassifier(n_candidates=3, max_depth=5, beam=1024, n_epochs=1, random_state=0).fit(X, y)
+    found = clf.candidates(X[:40]).toarray()
+    for x, row in zip(X[:40], found, strict=True):
+        chance = reference.label_chances(clf._state, x / np.linalg.norm(x))
+        assert 1 <= row.sum() <= 3
+        assert chance[row].min() >= chance[~row].max() - np.exp(-5)  # less likely paths are not followed
 
 
-@pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("seed", range(4))
-def test_direction_is_the_constrained_top_eigenvector(seed, several):
-    X, Y, mass = rows(seed, several=several)
-    w, value = reference.direction(X.astype(float), Y, mass)
-    for batch in both(X):
-        features, weight, found, margin = split_node(
-            batch, *labels_of(Y), np.arange(len(X)), mass, several, (X.shape[1], Y.shape[1]), (9, 60), 5
-        )
-        full = np.zeros(X.shape[1])
-        full[features] = weight
-        assert found == pytest.approx(value, rel=1e-4)
-        assert abs(full @ w) == pytest.approx(1, abs=1e-3)
-        assert abs(mass @ (X @ full)) < 1e-3 * mass.sum()  # [ST Eq. 2]: no mean along the direction
-        np.testing.assert_allclose(margin, X @ full, atol=1e-5)
+def test_paths_are_drawn_by_their_probabilities(digits):
+    X, y = digits
+    clf = SpectralTreeClassifier(n_candidates=2, max_depth=2, n_epochs=1, random_state=0).fit(X, y)
+    options, n = clf._options, 4000
+    batch = unit_rows(options, as_batch(X[:1].astype(np.float32)))
+    nodes, leaves = nodes_of(clf._state, 64), np.empty(n, np.int64)
+    choose_leaves(nodes, batch, np.zeros(n, np.int64), 0, options, leaves)
+    for node, chance in reference.leaf_chances(clf._state, batch.values[0]).items():
+        assert np.mean(leaves == node) == pytest.approx(chance, abs=5 * np.sqrt(0.25 / n))
+    choose_leaves(nodes, batch, np.zeros(n, np.int64), 0, options._replace(randomized=False), leaves)
+    assert len(np.unique(leaves)) == 1 and leaves[0] == model.paths(options, clf._state, batch)[0][-1]
 
 
-def test_only_the_rows_of_a_node_and_their_features_count():
-    X, Y, mass = rows(9)
-    some = np.array([3, 17, 20, 41, 55, 58])
-    X[:, 2] = 0
-    X[some, 4] = 0
-    for batch in both(X):
-        features, weight, value, _ = split_node(
-            batch, *labels_of(Y), some, mass[some], False, (X.shape[1], Y.shape[1]), (9, 5), 5
-        )
-        w, expected = reference.direction(X[some].astype(float), Y[some], mass[some])
-        assert value == pytest.approx(expected, rel=1e-4)
-        assert not {2, 4} & set(features.tolist())
-        assert (np.diff(features) > 0).all()
-        assert abs(weight @ w[features]) == pytest.approx(1, abs=1e-3)
-
-
-@pytest.mark.parametrize("same", ["rows", "class", "zeros"])
-def test_a_node_without_a_direction_makes_no_nonsense(same):
-    X, Y, mass = rows(1)
-    if same == "rows":
-        X[:] = X[0]
-    elif same == "zeros":
-        X[:] = 0
-    else:
-        Y[:] = Y[0]
-    for batch in both(X):
-        _, weight, value, margin = split_node(
-            batch, *labels_of(Y), np.arange(len(X)), mass, False, (X.shape[1], Y.shape[1]), (9, 5), 0
-        )
-        assert np.isfinite(weight).all() and np.isfinite(value) and np.isfinite(margin).all()
-        assert value < 1e-3
-
-
-@pytest.mark.parametrize("loss", [SOFTMAX, LOGISTIC])
-@pytest.mark.parametrize("table_bits", [20, 9])
-def test_learning_a_leaf_is_plain_sgd(loss, table_bits):
-    X, Y, _ = rows(4, n=30, d=300, several=loss == LOGISTIC)
-    truth = [np.flatnonzero(y).tolist() for y in Y]
-    candidates, order = np.array([5, 1, 3, 0], np.int32), np.random.default_rng(0).permutation(30)
-    options = Options(300, 4, 1, loss, True, OWN_NOTHING, True, SGD, 0.7, 0.3, 0)
-    for batch in both(X):
-        bank, own = make_bank(7, 300, table_bits, False), make_bank(1, 1, table_bits, False)
-        scale = make(Scale, feature=300)
-        scale.n_rows[0] = scale.sq_norm[0] = 30
-        learn_leaf(
-            bank, own, 0, candidates, scale, make(Seen), batch, *labels_of(Y), np.ones(30), order, options
-        )
-        W, b = np.zeros((7, 300)), np.zeros(7)
-        reference.learn_shared(W, b, X.astype(float), truth, candidates.tolist(), order, 0.7, 0.3, loss == SOFTMAX)
-        if bank.mask[0] == 0:
-            np.testing.assert_allclose(bank.bias, b, atol=1e-4)
-            np.testing.assert_allclose(bank.weight, W, atol=1e-4)
-        else:  # weights share slots: what all of them together learned is there, nothing lost
-            np.testing.assert_allclose(bank.bias, b, atol=0.1)
-            np.testing.assert_allclose(bank.weight.sum(), W.sum(), atol=0.1 * np.abs(W).sum())
-
-
-def test_weights_of_one_slot_add_up_what_they_learned():
-    """With two slots for everything, each step of every candidate is in one of them."""
-    X, Y, _ = rows(4, n=12, d=40)
-    options = Options(40, 4, 1, LOGISTIC, True, OWN_NOTHING, True, SGD, 1e-3, 0.0, 0)
-    bank, own = make_bank(7, 40, 1, False), make_bank(1, 1, 8, False)
-    scale = make(Scale, feature=40)
-    scale.n_rows[0] = scale.sq_norm[0] = 12
-    candidates = np.array([5, 1, 3, 0], np.int32)
-    learn_leaf(
-        bank, own, 0, candidates, scale, make(Seen), as_batch(sp.csr_array(X)), *labels_of(Y), np.ones(12),
-        np.arange(12), options,
-    )  # fmt: skip
-    W, b = np.zeros((7, 40)), np.zeros(7)
-    truth = [np.flatnonzero(y).tolist() for y in Y]
-    reference.learn_shared(W, b, X.astype(float), truth, candidates.tolist(), np.arange(12), 1e-3, 0.0, False)
-    assert bank.weight.sum() == pytest.approx(W.sum(), rel=0.02, abs=1e-5)
-
-
-@pytest.mark.parametrize("size", [1e-15, 1e15])
-def test_steps_stay_in_the_range_of_floats(size):
-    X, Y, _ = rows(4, n=30, d=50)
-    X[3] = 0
-    options = Options(50, 4, 1, LOGISTIC, True, OWN_NOTHING, True, SGD, 0.5, 1.0, 0)
-    bank, own = make_bank(7, 50, 20, False), make_bank(1, 1, 20, False)
-    scale = make(Scale, feature=50)
-    scale.n_rows[0], scale.sq_norm[0] = 30, 30 * size**2
-    rows_of_size = Dense((X * size).astype(np.float32))
-    learn_leaf(
-        bank, own, 0, np.array([5, 1], np.int32), scale, make(Seen), rows_of_size, *labels_of(Y), np.ones(30),
-        np.arange(30), options,
-    )  # fmt: skip
-    assert np.isfinite(bank.weight).all() and np.abs(bank.weight * size).max() > 0.1
-
-
-def test_a_leaf_has_biases_of_its_own():
-    X, Y, _ = rows(4, n=30, d=50)
-    options = Options(50, 4, 1, SOFTMAX, True, OWN_BIAS, True, SGD, 0.5, 1.0, 0)
-    bank, own = make_bank(7, 50, 20, False), make_bank(12, 1, 20, False)
-    scale = make(Scale, feature=50)
-    scale.n_rows[0] = scale.sq_norm[0] = 30
-    learn_leaf(
-        bank, own, 8, np.array([5, 1, 3, 0], np.int32), scale, make(Seen), as_batch(X), *labels_of(Y), np.ones(30),
-        np.arange(30), options,
-    )  # fmt: skip
-    assert not own.bias[:8].any()
-    np.testing.assert_allclose(own.bias[8:], bank.bias[[5, 1, 3, 0]], atol=1e-6)
+def test_the_routing_probability_is_gaussian(digits):
+    clf = SpectralTreeClassifier(n_candidates=4, max_depth=1, n_epochs=1, random_state=0).fit(*digits)
+    routers, batch = clf._state["routers"], as_batch(digits[0][:20].astype(np.float32))
+    for i in range(20):
+        m = margin(routers, 0, batch, i, 64)
+        assert m == pytest.approx(batch.values[i] @ routers.weight[:64] - routers.bias[0], abs=1e-3)
+        assert chance_right(routers, 0, m / 100) == pytest.approx(ndtr(m / 100 / routers.spread[0]), abs=1e-6)

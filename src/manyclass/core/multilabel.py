@@ -24,11 +24,11 @@ class MultilabelClassifier(ManyClassifier):
 
     loss: str
     threshold: float
-    top_k: int | None = None
     _kept = (*ManyClassifier._kept, "_multilabel", "_labels_a_row", "_sparse_answers", "_answer_type")
     _multilabel = False
     _labels_a_row = 1.0
     _n_columns: int | None = None  # columns of y, once known
+    _n_classes = 2  # classes or columns, once known
 
     def fit(self, X, y, sample_weight=None):
         """Fit the model from scratch.
@@ -187,20 +187,19 @@ class MultilabelClassifier(ManyClassifier):
         Returns
         -------
         labels : ndarray of shape (n_samples,), or ndarray or csr_array of shape (n_samples, n_classes)
-            After a matrix y, ones for the labels above `threshold`, or for the `top_k` best labels if the estimator
-            has that option and it is set. Sparse if y was sparse.
+            After a matrix y, ones for the labels with a probability above `threshold`. Sparse if y was sparse.
         """
         if not self._multilabel:
             return super().predict(X)
         X = self._check_inputs(X)
-        check_options(self, ("threshold", "top_k"))
+        check_options(self, ("threshold",))
         n_classes = len(self._index)
         if not self._sparse_answers and X.shape[0] * n_classes > _DENSE_CELLS:
             raise ValueError(
                 f"predict would return a dense matrix of {X.shape[0]} x {n_classes}: fit with a sparse y to get a "
                 "sparse one, or use predict_topk."
             )
-        where = self._above_threshold(X) if self.top_k is None else self._best(X, min(int(self.top_k), n_classes))
+        where = self._above_threshold(X)
         ones = np.ones(len(where[0]), self._answer_type)
         out = sp.csr_array((ones, where), shape=(X.shape[0], n_classes))
         return out if self._sparse_answers else out.toarray()
@@ -214,12 +213,6 @@ class MultilabelClassifier(ManyClassifier):
             rows.append(np.repeat(np.arange(first, last), scored.sizes)[above])
             columns.append(scored.labels[above])
         return np.concatenate(rows), np.concatenate(columns)
-
-    def _best(self, X, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """(rows, columns) of the k best labels that were scored."""
-        found = self._predict(X, k)
-        rows, places = np.nonzero(found.scores > -np.inf)
-        return rows, found.labels[rows, places]
 
     def diagnose(self, X, y) -> dict[str, float]:
         """Accuracy, recall of the candidates and work, averaged over rows.
@@ -273,6 +266,7 @@ class MultilabelClassifier(ManyClassifier):
         """
         other: Any = clone(self)
         other._multilabel, other._n_columns = bool(multilabel), n_classes if multilabel else None
+        other._n_classes = n_classes
         return super(MultilabelClassifier, other).estimate_memory(n_features, n_classes, sparse)
 
     def __sklearn_tags__(self):

@@ -62,23 +62,6 @@ class Candidates(NamedTuple):
     covered: Annotated[Array, Field("f8", ("node",), 0)]
 
 
-class Routers(NamedTuple):
-    """Fixed routers of a binary tree: each node's features, sorted, with their weights; its bias and its spread."""
-
-    first: Annotated[Array, Field("i8", ("node_end",))]  # where a node's features begin, and end: the next one's begin
-    feature: Annotated[Array, Field("i4", ("entry",), -1)]
-    weight: Annotated[Array, Field("f4", ("entry",), rounds="entry")]
-    bias: Annotated[Array, Field("f4", ("node",))]
-    spread: Annotated[Array, Field("f4", ("node",))]  # standard deviation of the margin of a row
-
-
-class Forest(NamedTuple):
-    """Several binary trees whose nodes are numbered together: their roots; where a leaf's own predictors begin."""
-
-    root: Annotated[Array, Field("i4", ("tree",))]
-    own_row: Annotated[Array, Field("i4", ("node",), -1)]
-
-
 class LabelTable(NamedTuple):
     """Open addressing on (node, label): its mass, and the row of its path features (-1: none yet)."""
 

@@ -1,151 +1,116 @@
-"""Spectral tree as a scikit-learn estimator."""
+"""Spectral tree as scikit-learn estimators: the classifier, its filter alone, and the paper's map of counts."""
 
 import math
 from numbers import Integral
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.preprocessing import normalize
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.base import ManyClassifier
 from ..core.learners import SGD, AdaGrad, NormalizedAdaGrad, resolve
-from ..core.multilabel import MultilabelClassifier
+from ..core.losses import LOSSES
+from ..core.multilabel import MultilabelClassifier, labels_of
 from ..core.options import check_options, flag, integer, one_of, real
-from ..core.validation import NARROW
+from ..core.prediction import n_threads
+from ..core.protocol import as_labels
+from ..core.validation import (
+    NARROW,
+    as_batch,
+    as_indicator,
+    blocks,
+    check_labels,
+    check_targets,
+    check_weights,
+    indicator,
+    is_indicator,
+    rows_between,
+)
 from . import model
-from .state import MOST_PATHS, Config
-
-# Options of the filter, which `SpectralFilter` has too.
-FILTER_CONSTRAINTS: dict[str, Any] = {
-    "n_candidates": integer(1, 1_000_000, "auto"),
-    "max_depth": integer(0, 30, "auto"),
-    "recall": real(0.0, 1.0),
-    "spread": real(0.0, 1000.0),
-    "cutoff": real(1e-6, 0.5),
-    "validation_fraction": real(0.0, 0.9),
-    "n_head": integer(0, 1_000_000),
-    "n_trees": integer(1, 1000),
-    "beam": integer(1, MOST_PATHS, "auto"),
-}
-FILTER_AUTO = ("n_candidates", "max_depth", "beam")
-
-
-def filter_config(options: Any, n_classes: int, n_features: int, sparse: bool) -> dict[str, Any]:
-    """The filter's part of a config; what is "auto" depends on whether the rows look like text.
-
-    Text has few rows a label and needs many candidates, of several paths; dense rows are well served by a few of one.
-    """
-    text = sparse and n_features > NARROW
-    levels = math.log2(max(2, n_classes))
-    many = max(6.5 * math.sqrt(n_classes), min(400, 0.75 * n_classes))
-    auto = {
-        "n_candidates": math.ceil(many if text else max(2.5 * levels, 16)),
-        "max_depth": max(1, math.ceil(levels) - 4) if text else math.ceil(levels) + 2,
-        "beam": 4 if text else 1,
-    }
-    chosen = {name: getattr(options, name) if getattr(options, name) != "auto" else auto[name] for name in FILTER_AUTO}
-    return {
-        "n_candidates": min(int(chosen["n_candidates"]), n_classes),
-        "max_depth": min(int(chosen["max_depth"]), 30),
-        "beam": int(chosen["beam"]),
-        "n_head": min(int(options.n_head), n_classes),
-        "recall": float(options.recall),
-        "spread": float(options.spread),
-        "cutoff": float(options.cutoff),
-        "held_out": float(options.validation_fraction),
-        "n_trees": int(options.n_trees),
-        "unit_rows": bool(options.normalize),
-    }
+from .filter import find_candidates, grow_forest, nodes_of, unit_rows
+from .kernels import Options, Rows
 
 
 class SpectralTreeClassifier(MultilabelClassifier):
-    """Hierarchical spectral tree (2015): a tree of eigenvectors leads to a few candidates, predictors choose of them.
+    """Hierarchical spectral tree (2015): a tree of eigenvectors finds a few candidates, predictors choose among them.
 
-    Learns from all rows at once, one label a row or several. At each node of a binary tree, rows part at the median of
-    the direction along which their labels' mean rows spread most. Each leaf keeps the heaviest labels that reach it;
-    rows near a border count on both sides. Then predictors learn to choose among the candidates of a leaf, on paths
-    drawn at random. Time for a row: the depth of the tree and the number of candidates.
+    It learns from all rows at once, with one label per row or several. Each node of a binary tree splits its rows at
+    the median of the direction along which the mean rows of the labels have the largest variance. Each leaf keeps its
+    most frequent labels as candidates; rows near a border count on both sides. Then predictors are trained to choose
+    among the candidates of a leaf, on random paths. A prediction costs the depth of the tree plus the number of
+    candidates.
 
-    "Text" below are sparse rows of more than 256 features.
+    Rows are scaled to length 1. Features should have similar sizes and be centered, as by `StandardScaler`.
 
-    After training, `set_params` changes `beam`, `threshold`, `top_k` and `n_jobs` for answers at once; all other
-    options wait for a `fit`.
+    "Text" below means sparse data with more than 256 features. After training, `set_params` may change `beam`,
+    `threshold` and `n_jobs` for predictions; all other options take effect in the next `fit`.
 
     Parameters
     ----------
     n_candidates : int or "auto", default="auto"
-        Labels that a row is judged by, beside the head labels, whatever the number of paths and trees; also the most
-        that a leaf keeps. "auto": 2.5 log2 of the number of classes, at least 16; on
-        text, 6.5 times its root, but at least 400 or three quarters of the classes.
-    max_depth : int or "auto", default="auto"
-        Deepest level of the tree, up to 30. "auto": log2 of the number of classes, plus 2; on text, minus 4.
-    recall : float, default=0.999
-        A node whose candidates cover so much of its mass stays a leaf (the paper's phi).
-    spread : float, default=1.0
-        Times the paper's standard deviation of a margin: how far on the other side of a border a row still counts.
-        0: every row goes one way.
-    cutoff : float, default=0.02
-        Smaller parts of a row than this are not sent on, so that the cost stays bounded.
-    validation_fraction : float, default=0.0
-        Share of the rows that the tree does not see; the depth at which it finds most of their labels is kept. 0: the
-        tree has `max_depth`.
+        Number of labels that a leaf keeps, and that are scored per row besides the head labels, 1 to 1,000,000. "auto":
+        2.5 log2 of the number of classes, but at least 16; for text, 6.5 times its square root, but at least 400 or
+        three quarters of the classes.
+    max_depth : int, "auto" or "validate", default="auto"
+        Maximum depth of the tree, 0 to 30. "auto": log2 of the number of classes, plus 2; for text, minus 4.
+        "validate": a tenth of the rows is held out of the tree, and the depth with the best recall on them is kept, at
+        most log2 of the number of classes, plus 2.
     n_head : int, default=0
-        So many of the most frequent labels are candidates everywhere, and the tree is for the others.
+        Number of most frequent labels that are candidates everywhere, 0 to 1,000,000. The tree is for the other labels.
     n_trees : int, default=1
-        Trees from different draws. Of the labels at the ends of all paths the likeliest `n_candidates` are scored.
+        Number of trees, 1 to 1000, each for another random weighting of the rows. The most likely `n_candidates` labels
+        of all leaves reached are scored.
     beam : int or "auto", default="auto"
-        Paths that an answer follows through each tree, to choose the likeliest `n_candidates` labels at their ends.
-        "auto": 4 on text, else 1, the paper's. It does not help where leaves have weights of their own.
+        Number of paths that a prediction follows through each tree, 1 to 1024. The most likely `n_candidates` labels of
+        their leaves are scored. "auto": 4 for text, otherwise 1 as in the paper. More than one path does not help if
+        leaves have weights.
     leaf : {"auto", "shared", "bias", "output", "hashed", "separate"}, default="auto"
-        What a leaf's classifier has of its own. "shared": nothing, all leaves share a predictor a class; "bias": a bias
-        for each candidate too; "hashed": weights of its own beside the shared ones; "separate": nothing is shared;
-        "output": with `rank`, only the low-rank map is shared, as in the paper on ALOI. "auto": "shared" on text,
-        "output" with `rank`, else "hashed".
+        How the classifiers of the leaves are related. "shared": all leaves share one predictor per class. "bias": each
+        leaf adds a bias per candidate. "hashed": each leaf adds weights per candidate. "separate": nothing is shared.
+        "output": only the low-rank map is shared, as in the paper for ALOI; it requires `rank`. "auto": "output" with
+        `rank`, "shared" for text, otherwise "hashed".
     rank : int or None, default=None
-        Numbers that a learned map makes of a row for the predictors; None: they see the row.
+        Number of outputs of a learned linear map that all predictors see in place of the row, 1 to 100,000. None: they
+        see the row.
     loss : {"auto", "softmax", "logistic"}, default="auto"
-        Over the candidates: joint, or each alone. "auto": softmax with one label a row, logistic with several.
-    start : float or "auto", default="auto"
-        Shared predictors begin at their class's mean row times this. "auto": on text, 20 with softmax and 10 with
-        logistic loss; else 0.
+        Loss over the candidates: joint, or independent. "auto": softmax with one label per row, logistic with several.
     randomized : bool, default=True
-        Learn at the end of a random path instead of the likeliest one.
-    normalize : bool, default=True
-        Scale every row to length 1: the routing probabilities are made for such rows. Features should be of like size
-        and centred; with False the rows' lengths should be about 1, and results depend on their unit.
+        Train at the end of a random path, not of the most likely one.
     threshold : float, default=0.5
-        With several labels a row: `predict` gives the labels above this probability; 0 to 1.
-    top_k : int or None, default=None
-        With several labels a row: `predict` gives the so many best labels instead.
+        With several labels per row, `predict` returns the labels above this probability, 0 to 1. Use `predict_topk` for
+        a fixed number of labels.
     learner : "auto", "sgd", "adagrad", "normalized-adagrad" or a learner, default="auto"
-        Step rule of the predictors. "auto": on text `SGD`, else `NormalizedAdaGrad(rate=4)`. With `rank` the rule is
-        AdaGrad with the learner's rate, 0.5 for "auto".
+        Update rule of the predictors. "auto": `SGD` for text, otherwise `NormalizedAdaGrad(rate=4)`. With `rank`, the
+        rule is always AdaGrad, with the learner's rate or 0.5 for "auto".
     n_epochs : int or "auto", default="auto"
-        Passes of the classifier over the rows. "auto": 5 with softmax on text, else 10.
+        Number of passes of the classifier over the rows. "auto": 5 with softmax on text, otherwise 10.
     table_bits : int, default=26
-        At most 2**table_bits weights are kept for what leaves share, and as many for what they have of their own:
-        beyond that, weights are hashed into tables of this size.
-    class_weight : dict, "balanced" or None
-        Weight of each class, with one label a row.
-    random_state : int, RandomState or None
-        Seed: with the same int, `fit` gives the same bytes for any `n_jobs`.
+        At most 2**table_bits shared weights, and as many of the leaves, 8 to 40. More are hashed into tables of this
+        size.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, with one label per row.
+    random_state : int, RandomState instance or None, default=None
+        Seed. With an int, `fit` always gives the same model, for any `n_jobs`.
     n_jobs : int, default=1
-        Threads for the tree and for prediction, -1 for all cores.
+        Number of threads for the tree and for prediction, -1 for all cores.
     verbose : int, default=0
-        1 shows progress on standard error.
+        If 1, progress is printed to standard error.
 
     Attributes
     ----------
-    classes_ : ndarray
-        Labels, sorted. The column numbers if y was a matrix.
+    classes_ : ndarray of shape (n_classes,)
+        Labels, sorted; the column numbers if y was a matrix.
     multilabel_ : bool
         Whether y was a matrix of zeros and ones.
     progressive_error_ : float
-        Share of the rows whose first answer was wrong just before they were learned, on their random paths, in the last
+        Share of the rows that were predicted wrongly just before they were learned, on their random paths, in the last
         epoch.
-    chosen_ : dict
-        What the options that were "auto" became, with all others.
     n_bytes_ : int
-        Bytes of the model.
+        Size of the model in bytes.
     n_features_in_ : int
         Number of features.
 
@@ -158,7 +123,7 @@ class SpectralTreeClassifier(MultilabelClassifier):
     >>> bool(clf.score(X[1000:], y[1000:]) > 0.9)
     True
 
-    Several labels a row, as columns of zeros and ones:
+    Several labels per row, as columns of zeros and ones:
 
     >>> tags = [[1, 0, 0], [1, 1, 0], [0, 0, 1], [0, 1, 1]]
     >>> clf = SpectralTreeClassifier(random_state=0).fit([[3, 0], [2, 1], [0, 2], [1, 3]], tags)
@@ -168,39 +133,42 @@ class SpectralTreeClassifier(MultilabelClassifier):
 
     _model = model
     _constraints = {
-        **FILTER_CONSTRAINTS,
-        "leaf": one_of("auto", "shared", "bias", "output", "hashed", "separate"),
+        "n_candidates": integer(1, 1_000_000, "auto"),
+        "max_depth": integer(0, 30, "auto", "validate"),
+        "n_head": integer(0, 1_000_000),
+        "n_trees": integer(1, 1000),
+        "beam": integer(1, model.MOST_PATHS, "auto"),
+        "leaf": one_of("auto", *model.LEAVES),
         "rank": integer(1, 100_000, None),
-        "loss": one_of("auto", "softmax", "logistic"),
-        "start": real(0, 1_000_000, "auto"),
+        "loss": one_of("auto", *LOSSES),
         "randomized": flag(),
-        "normalize": flag(),
         "threshold": real(0.0, 1.0),
-        "top_k": integer(1, 1_000_000, None),
         "n_epochs": integer(1, 1_000_000, "auto"),
         "table_bits": integer(8, 40),
     }
-    _n_known = 2  # classes, once they are known
+    _removed = {
+        **MultilabelClassifier._removed,
+        "recall": 0.999,
+        "spread": 1.0,
+        "cutoff": 0.02,
+        "validation_fraction": 0.0,
+        "start": "auto",
+        "normalize": True,
+        "top_k": None,
+    }
 
     def __init__(
         self,
         n_candidates="auto",
         max_depth="auto",
-        recall=0.999,
-        spread=1.0,
-        cutoff=0.02,
-        validation_fraction=0.0,
         n_head=0,
         n_trees=1,
         beam="auto",
         leaf="auto",
         rank=None,
         loss="auto",
-        start="auto",
         randomized=True,
-        normalize=True,
         threshold=0.5,
-        top_k=None,
         learner="auto",
         n_epochs="auto",
         table_bits=26,
@@ -211,21 +179,14 @@ class SpectralTreeClassifier(MultilabelClassifier):
     ):
         self.n_candidates = n_candidates
         self.max_depth = max_depth
-        self.recall = recall
-        self.spread = spread
-        self.cutoff = cutoff
-        self.validation_fraction = validation_fraction
         self.n_head = n_head
         self.n_trees = n_trees
         self.beam = beam
         self.leaf = leaf
         self.rank = rank
         self.loss = loss
-        self.start = start
         self.randomized = randomized
-        self.normalize = normalize
         self.threshold = threshold
-        self.top_k = top_k
         self.learner = learner
         self.n_epochs = n_epochs
         self.table_bits = table_bits
@@ -235,36 +196,50 @@ class SpectralTreeClassifier(MultilabelClassifier):
         self.verbose = verbose
 
     def _start(self, X, classes, n_classes, rng) -> None:
-        self._n_known = len(classes)
+        self._n_classes = len(classes)
         super()._start(X, classes, n_classes, rng)
 
-    def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> Config:
-        text = sparse and n_features > NARROW
-        loss = self.loss if self.loss != "auto" else ("logistic" if self._multilabel else "softmax")
-        task = self.leaf
-        if task == "auto":
-            task = "output" if self.rank else "shared" if text else "hashed"
+    def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> Options:
+        n_classes, text = self._n_classes, sparse and n_features > NARROW
+        # Text has few rows per label and needs many candidates from several paths; dense rows need few from one.
+        levels = math.log2(max(2, n_classes))
+        many = max(6.5 * math.sqrt(n_classes), min(400, 0.75 * n_classes))
+        n_candidates = _or(self.n_candidates, math.ceil(many if text else max(2.5 * levels, 16)))
+        deepest = math.ceil(levels) + 2
+        auto_depth = max(1, math.ceil(levels) - 4) if text else deepest
+        max_depth = deepest if self.max_depth == "validate" else _or(self.max_depth, auto_depth)
+        loss = _or(self.loss, "logistic" if self._multilabel else "softmax")
+        softmax = loss == "softmax"
+        shared, own = model.LEAVES[_or(self.leaf, "output" if self.rank else "shared" if text else "hashed")]
         learner = resolve(self.learner, n_features=n_features, sparse=sparse)
-        if self.learner == "auto":
-            # Many labels a row are noisy: see the label tree.
-            rate = 2.0 if loss == "softmax" else min(1.0, (5.0 / self._labels_a_row) ** 0.5)
+        if self.learner == "auto" and self.rank:
+            learner = AdaGrad(rate=0.5, decay=0.9)
+        elif self.learner == "auto":
+            # Many labels per row are noisy, as in the label tree: smaller steps.
+            rate = 2.0 if softmax else min(1.0, (5.0 / self._labels_a_row) ** 0.5)
             learner = SGD(rate=rate, decay=0.8) if text else NormalizedAdaGrad(rate=4.0)
-            if self.rank:
-                learner = AdaGrad(rate=0.5, decay=0.9)
-        start = self.start if self.start != "auto" else (20.0 if loss == "softmax" else 10.0) if text else 0.0
-        n_epochs = self.n_epochs if self.n_epochs != "auto" else 5 if text and loss == "softmax" else 10
-        return Config(
-            **filter_config(self, self._n_known, n_features, sparse),
-            task=task,
-            rank=None if self.rank is None else int(self.rank),
-            loss=loss,
+        return Options(
+            max_depth=min(int(max_depth), 30),
+            validate=self.max_depth == "validate",
+            n_candidates=min(int(n_candidates), n_classes),
+            n_head=min(int(self.n_head), n_classes),
+            n_trees=int(self.n_trees),
+            beam=int(_or(self.beam, 4 if text else 1)),
+            spread=1.0,
+            normalize=True,
+            shared=shared,
+            own=own,
+            rank=int(self.rank or 0),
+            loss=LOSSES[loss],
             multilabel=self._multilabel,
-            start=float(start),
+            start=(20.0 if softmax else 10.0) if text else 0.0,
             randomized=bool(self.randomized),
             table_bits=int(self.table_bits),
-            n_epochs=int(n_epochs),
-            learner=learner,
-            bias_rate=(0.0 if loss == "softmax" else 0.1) if text else 1.0,
+            n_epochs=int(_or(self.n_epochs, 5 if text and softmax else 10)),
+            update=AdaGrad.update if self.rank else learner.update,
+            rate=float(learner.rate),
+            decay=float(learner.decay),
+            bias_rate=(0.0 if softmax else 0.1) if text and not self.rank else 1.0,
             seed=seed,
         )
 
@@ -272,57 +247,29 @@ class SpectralTreeClassifier(MultilabelClassifier):
         super()._check_options()
         resolve(self.learner, n_features=1, sparse=False)
         if self.leaf == "output" and self.rank is None:
-            raise ValueError('leaf="output" shares only the low-rank map: give a rank, or use "separate".')
+            raise ValueError('leaf="output" shares only the low-rank map: set rank, or use leaf="separate".')
 
-    def _prediction_options(self) -> Config:
+    def _prediction_options(self) -> Options:
         check_options(self, ("beam",))
-        return self._options._replace(beam=self._options.beam if self.beam == "auto" else int(self.beam))
-
-    @property
-    def chosen_(self) -> dict[str, Any]:
-        """What the options that were "auto" became, with all others."""
-        check_is_fitted(self, "_state")
-        return {**self._prediction_options()._asdict(), "learner": self._options.learner}
-
-    def estimate_memory(self, n_features, n_classes, sparse=False, multilabel=False) -> int:
-        """Bytes that a trained model will take at most, about, before any training.
-
-        The bound is for a full tree whose nodes know every feature: `n_bytes_` tells the truth afterwards.
-
-        Parameters
-        ----------
-        n_features, n_classes : int
-            Size of the problem.
-        sparse : bool, default=False
-            Whether the inputs will be sparse.
-        multilabel : bool, default=False
-            Whether y will be a matrix.
-
-        Returns
-        -------
-        int
-        """
-        twin = type(self)(**self.get_params(deep=False))
-        twin._multilabel, twin._n_known = bool(multilabel), max(2, int(n_classes))
-        return ManyClassifier.estimate_memory(twin, n_features, n_classes, sparse)
+        return self._options._replace(beam=int(_or(self.beam, self._options.beam)))
 
     def topics(self, n_labels: int = 10, depth: int | None = None, distinctive: bool = False) -> list[dict]:
-        """What the nodes of a level are about: their heaviest labels, as in Table 2 of the paper.
+        """The most frequent labels of the nodes of a level, as in Table 2 of the paper.
 
         Parameters
         ----------
         n_labels : int, default=10
-            Labels to tell of each node.
+            Number of labels per node.
         depth : int, optional
             The level; the leaves by default.
         distinctive : bool, default=False
-            Tell the labels whose share in the node is largest beside their share in all, times that share, instead of
-            the heaviest: the most frequent labels are heavy everywhere.
+            List the labels whose share in the node exceeds their share in all rows most, not the most frequent ones,
+            which are frequent everywhere.
 
         Returns
         -------
-        list of dict
-            For each node: `node`, `depth`, `mass` and `labels`, heaviest node first.
+        topics : list of dict
+            For each node `node`, `parent`, `depth`, `mass` and `labels`; the node with the largest mass first.
 
         Examples
         --------
@@ -335,9 +282,209 @@ class SpectralTreeClassifier(MultilabelClassifier):
         """
         check_is_fitted(self, "_state")
         if not isinstance(n_labels, Integral) or n_labels < 1:
-            raise ValueError(f"n_labels must be a whole number of at least 1, got {n_labels!r}.")
+            raise ValueError(f"n_labels must be an integer of at least 1, got {n_labels!r}.")
         deepest = int(self._state["tree"].depth.max())
         if depth is not None and (not isinstance(depth, Integral) or not 0 <= depth <= deepest):
-            raise ValueError(f"depth must be a whole number from 0 to {deepest}, the deepest level, got {depth!r}.")
+            raise ValueError(f"depth must be an integer from 0 to {deepest}, the depth of the tree, got {depth!r}.")
         found = model.topics(self._state, int(n_labels), depth, distinctive)
         return [{**row, "labels": self.classes_[row["labels"]]} for row in found]
+
+
+def _or(value: Any, auto: Any) -> Any:
+    """The value of an option, or what "auto" stands for."""
+    return auto if isinstance(value, str) and value == "auto" else value
+
+
+class SpectralFilter(TransformerMixin, BaseEstimator):
+    """The tree of `SpectralTreeClassifier` without its predictors: a few candidate labels for each row.
+
+    Any classifier may choose among the candidates.
+
+    Parameters
+    ----------
+    n_candidates, max_depth, n_head, n_trees, beam
+        As in `SpectralTreeClassifier`.
+    random_state : int, RandomState instance or None, default=None
+        Seed. With an int, `fit` always gives the same filter, for any `n_jobs`.
+    n_jobs : int, default=1
+        Number of threads for `fit`, -1 for all cores.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels, sorted; the column numbers if y was a matrix. They are the columns of what `transform` returns.
+    n_features_in_ : int
+        Number of features.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from manyclass import SpectralFilter
+    >>> X, y = load_digits(return_X_y=True)
+    >>> candidates = SpectralFilter(n_candidates=4, random_state=0).fit_transform(X, y)
+    >>> int(candidates.sum(axis=1).max())
+    4
+    >>> bool(candidates[range(len(y)), y].mean() > 0.9)  # share of the rows with their label among the four
+    True
+    """
+
+    def __init__(
+        self, n_candidates="auto", max_depth="auto", n_head=0, n_trees=1, beam="auto", random_state=None, n_jobs=1
+    ):
+        self.n_candidates = n_candidates
+        self.max_depth = max_depth
+        self.n_head = n_head
+        self.n_trees = n_trees
+        self.beam = beam
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    _constraints = {
+        name: SpectralTreeClassifier._constraints[name]
+        for name in ("n_candidates", "max_depth", "n_head", "n_trees", "beam")
+    }
+    _rows = ManyClassifier._check_inputs_to_learn
+
+    def fit(self, X, y, sample_weight=None):
+        """Grow the tree from all rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data. Sparse data stay sparse.
+        y : array-like of shape (n_samples,), or matrix of shape (n_samples, n_labels)
+            One label per row, or zeros and ones for several.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        self : object
+            Fitted filter.
+        """
+        check_options(self)
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        X = self._rows(X, reset=True)
+        weights = check_weights(sample_weight, X.shape[0])
+        if not weights.any():
+            raise ValueError("Sample weights must contain at least one non-zero number: there is no row to learn from.")
+        if is_indicator(y):
+            matrix = as_indicator(y, X.shape[0])
+            classes, labels = np.arange(matrix.shape[1]), labels_of(matrix)
+        else:
+            check_labels(y)
+            y = np.asarray(y)
+            if y.shape != (X.shape[0],):
+                raise ValueError(f"X has {X.shape[0]} rows but y has the shape {y.shape}.")
+            check_targets(y)
+            classes, numbers = np.unique(y, return_inverse=True)
+            labels = as_labels(numbers)
+        if not len(labels.label):
+            raise ValueError("y has no label in any row: there is nothing to learn.")
+        twin = SpectralTreeClassifier(**self.get_params(deep=False))
+        twin._n_classes = len(classes)
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        self._options = twin._resolve_options(X.shape[1], sp.issparse(X), seed)
+        rows = Rows(unit_rows(self._options, as_batch(X)), labels.pointer, labels.label, weights)
+        sizes = (X.shape[1], len(classes))
+        self._state = grow_forest(self._options, rows, sizes, n_threads(self.n_jobs), lambda share: None)
+        self.classes_ = classes
+        return self
+
+    def transform(self, X) -> sp.csr_array:
+        """The candidates of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        candidates : csr_array of shape (n_samples, n_classes), bool
+        """
+        check_is_fitted(self, "_state")
+        X = self._rows(X, reset=False)
+        check_options(self, ("beam",))
+        options = self._options._replace(beam=int(_or(self.beam, self._options.beam)))
+        nodes, sizes, labels = nodes_of(self._state, X.shape[1]), [], []
+        for first, last in blocks(X.shape[0]):
+            batch = unit_rows(options, as_batch(rows_between(X, first, last)))
+            found = find_candidates(options, nodes, None, batch)
+            sizes.append(found.size)
+            labels.append(found.label[np.arange(found.label.shape[1]) < found.size[:, None]])
+        return indicator(np.concatenate(sizes), np.concatenate(labels), len(self.classes_))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+class Hellinger(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Square root of the share of each count in its row: rows of length 1 whose products compare distributions.
+
+    The spectral paper does this to token counts (§5.1): each row is divided by its sum, then the square root is taken.
+    Nothing is learned; sparse data stay sparse.
+
+    Examples
+    --------
+    >>> from manyclass import Hellinger
+    >>> Hellinger().fit_transform([[1.0, 3.0], [0.0, 0.0]])
+    array([[0.5      , 0.8660254],
+           [0.       , 0.       ]])
+    """
+
+    def fit(self, X, y=None):
+        """Check the data; there is nothing to learn.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of at least 0.
+        y : ignored
+
+        Returns
+        -------
+        self : object
+        """
+        self._checked(X, reset=True)
+        return self
+
+    def transform(self, X):
+        """Map each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of at least 0.
+
+        Returns
+        -------
+        X_new : {ndarray, csr_array} of shape (n_samples, n_features)
+            Sparse if X is. A row of zeros stays a row of zeros.
+        """
+        check_is_fitted(self, "n_features_in_")
+        X = self._checked(X, reset=False)
+        if sp.issparse(X):
+            X = X.copy()
+            X.sum_duplicates()
+        X = normalize(X, norm="l1")
+        if not sp.issparse(X):
+            return np.sqrt(X)
+        X = sp.csr_array(X)
+        X.data = np.sqrt(X.data)
+        return X
+
+    def _checked(self, X, reset: bool):
+        dtypes = [np.float64, np.float32]
+        return validate_data(self, X, accept_sparse="csr", dtype=dtypes, ensure_non_negative=True, reset=reset)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        return tags

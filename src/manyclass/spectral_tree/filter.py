@@ -1,6 +1,7 @@
-"""The filter of a spectral tree [ST §3.2-3.4]: a tree that leads a row to a few candidate labels, grown level by level.
+"""Training of the filter F of a spectral tree [ST §3.2-3.4]: binary trees that lead a row to a few candidate labels.
 
-The eigenproblem of a node is in `kernels/spectral_node.py`; here are the median, the fractional routes, the leaves.
+Trees are grown level by level. The eigenproblem of a node is in `node.py`; here are the median, fractional routing and
+the candidates of the leaves.
 """
 
 from collections.abc import Callable
@@ -11,145 +12,151 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..core.inputs import Batch, Csr, Dense, inverse_lengths
-from ..core.invariants import need, need_range
 from ..core.protocol import Labels, rows_of
-from ..core.state import Candidates, Counts, Forest, Routers, State, Tree, make
-from ..core.trees import DEEPEST
-from .answers import filter_batch
-from .node import split_node
-from .paths import Options
+from ..core.state import Candidates, Counts, State, Tree, make
+from .kernels import Classifier, Forest, Found, Nodes, Options, Routers, Rows, candidates_batch
+from .node import NodeLabels, Part, split_node
 
-# DIFFERS [ST §3.3]: of Lanczos' method for a node instead of power iteration; of conjugate gradients for its labels.
+RECALL = 0.999  # the paper's phi: a node whose candidates cover this share of its mass stays a leaf
+CUTOFF = 0.02  # a smaller share of a row is not sent on
+# DIFFERS [ST §3.3]: Lanczos' method for a node in place of power iteration; conjugate gradients for its labels.
 STEPS = (10, 5)
-_DENSE = 4  # a router that knows one of so many features gets a weight for each: no looking up
-_BLOCK = 1 << 10  # held-out rows looked at together
-_NO_SPREAD = 1e-6  # margins that differ by so little of their size do not differ
-_NOTHING, _NO_WEIGHTS = np.empty(0, np.int32), np.empty(0, np.float32)
+HELD_OUT = 0.1  # share of the rows by which the depth is chosen
+_BLOCK = 1 << 10  # held-out rows that are routed together
+_DENSE = 4  # a router that has one of so many features gets a weight for every feature: no search
+_NO_SPREAD = 1e-6  # relative difference of margins that counts as none
+
+Report = Callable[[float], None]
 
 
-class Growth(NamedTuple):
-    """How a filter is to be grown."""
+class Node(NamedTuple):
+    """A trained node: its candidates, then its router, which leaves lack."""
 
-    max_depth: int
-    n_candidates: int  # of a leaf, beside the head labels
-    n_head: int  # the most frequent labels, which are candidates everywhere and no concern of the tree
-    recall: float  # a node whose candidates cover so much of its mass stays a leaf
-    spread: float  # times the paper's standard deviation of a margin; 0: every row goes one way
-    cutoff: float  # a smaller part of a row is not sent on
-    seed: int
-
-
-class Filter(NamedTuple):
-    """A grown filter: its groups of the state."""
-
-    tree: Tree
-    routers: Routers
-    counts: Counts
-    candidates: Candidates
+    parent: int = -1
+    depth: int = 0
+    labels: np.ndarray = np.empty(0, np.int32)
+    masses: np.ndarray = np.empty(0)
+    total: float = 0.0
+    covered: float = 0.0
+    features: np.ndarray = np.empty(0, np.int32)
+    weights: np.ndarray = np.empty(0, np.float32)
+    bias: float = 0.0
+    spread: float = 1.0
 
 
-class _Part(NamedTuple):
-    """The rows that reach a node, and how much of each."""
+def grow_forest(options: Options, rows: Rows, sizes: tuple[int, int], n_jobs: int, report: Report) -> State:
+    """The groups of all trees. Each tree after the first weights the rows by a random draw.
 
-    rows: np.ndarray
-    mass: np.ndarray
+    `sizes` is (features, classes).
+    """
+    trees = []
+    for number in range(options.n_trees):
+        seed = options.seed + 104_729 * number
+        rng = np.random.default_rng(seed)
+        weight = rows.weight * rng.standard_exponential(len(rows.weight)) if number else rows.weight
+        held_out = rng.random(len(weight)) < (HELD_OUT if options.validate else 0.0)
+        if not weight[~held_out].any():  # too few rows to hold some out
+            held_out[:] = False
+
+        def report_tree(share: float, number: int = number) -> None:
+            report((number + share) / options.n_trees)
+
+        learned = rows._replace(weight=np.where(held_out, 0.0, weight))
+        nodes = grow_tree(options, learned, sizes, seed, n_jobs, report_tree)
+        if held_out.any():
+            nodes = cut_tree(nodes, best_depth(options, nodes, rows, np.flatnonzero(held_out), sizes[0]))
+        trees.append(nodes)
+    return assemble(trees)
 
 
-class _Node(NamedTuple):
-    """A node once it has learned; without children it is a leaf."""
-
-    labels: np.ndarray
-    masses: np.ndarray
-    total: float
-    covered: float
-    features: np.ndarray
-    weights: np.ndarray
-    bias: float
-    spread: float
-    children: tuple[_Part, ...]
-
-
-def grow_filter(
-    batch: Batch, labels: Labels, weights: np.ndarray, sizes: tuple[int, int], growth: Growth, n_jobs: int,
-    tell: Callable[[float], None],
-) -> Filter:  # fmt: skip
-    """Grow a filter from all rows with a weight; all nodes of a level at once [ST §5]. `sizes`: features, classes."""
-    weights = weights / weights[weights > 0].mean()
-    mass = np.bincount(labels.label, np.repeat(weights, np.diff(labels.pointer)), sizes[1])
-    head = np.argsort(-mass, kind="stable")[: growth.n_head]
-    tail = _without(labels, head)
-    rows = np.flatnonzero(weights > 0)
-    several = bool((np.diff(tail.pointer)[rows] != 1).any())
-    level, parents = [_Part(rows, weights[rows])], [-1]
-    nodes: list[_Node] = []
-    depth = 0
+def grow_tree(
+    options: Options, rows: Rows, sizes: tuple[int, int], seed: int, n_jobs: int, report: Report
+) -> list[Node]:
+    """Grow one tree from all rows with a weight, the nodes of a level in parallel [ST §5]."""
+    weight = rows.weight / rows.weight[rows.weight > 0].mean()
+    mass = np.bincount(rows.label, np.repeat(weight, np.diff(rows.pointer)), sizes[1])
+    head = np.argsort(-mass, kind="stable")[: options.n_head]
+    rows = Rows(rows.batch, *_without(Labels(rows.pointer, rows.label), head), weight)
+    used = np.flatnonzero(weight > 0)
+    several = bool((np.diff(rows.pointer)[used] != 1).any())
+    level, parents, depth = [Part(used, weight[used])], [-1], 0
+    nodes: list[Node] = []
     while level:
+
+        def learn(part: Part, parent: int, number: int, depth: int = depth) -> tuple[Node, list[Part]]:
+            node, children = learn_node(options, rows, part, sizes[0], several, depth, seed + number)
+            return node._replace(parent=parent), children
+
         numbers = range(len(nodes), len(nodes) + len(level))
-
-        def learn(part: _Part, number: int, depth: int = depth) -> _Node:
-            return _learn_node(batch, tail, weights, part, sizes, several, growth, depth, growth.seed + number)
-
         if n_jobs > 1 and len(level) > 1:
             with ThreadPoolExecutor(n_jobs) as pool:
-                learned = list(pool.map(learn, level, numbers))
+                learned = list(pool.map(learn, level, parents, numbers))
         else:
-            learned = list(map(learn, level, numbers))
-        level = [child for node in learned for child in node.children]
-        parents += [number for number, node in zip(numbers, learned, strict=True) for _ in node.children]
-        nodes += [node._replace(children=()) for node in learned]  # the rows of a level are not kept
+            learned = list(map(learn, level, parents, numbers))
+        nodes += [node for node, _ in learned]
+        level = [child for _, children in learned for child in children]
+        parents = [number for number, (_, children) in zip(numbers, learned, strict=True) for _ in children]
         depth += 1
-        tell(depth / (growth.max_depth + 1))
-    return _assemble(nodes, np.array(parents, np.int32), head, mass[head], growth)
+        report(depth / (options.max_depth + 1))
+    return [
+        node._replace(labels=np.append(head, node.labels), masses=np.append(mass[head], node.masses)) for node in nodes
+    ]
 
 
-def _learn_node(
-    batch: Batch, labels: Labels, weights: np.ndarray, part: _Part, sizes, several: bool, growth: Growth, depth: int,
-    seed: int,
-) -> _Node:  # fmt: skip
-    """A leaf's candidates, or an inner node's router and the parts of its rows that go either way."""
-    own = labels.rows(part.rows)
-    found, where = np.unique(own.label, return_inverse=True)
+def learn_node(
+    options: Options, rows: Rows, part: Part, n_features: int, several: bool, depth: int, seed: int
+) -> tuple[Node, list[Part]]:
+    """A node and the parts of its rows that go to either child; a leaf has no children."""
+    own = Labels(rows.pointer, rows.label).rows(part.rows)
+    found, first, where = np.unique(own.label, return_index=True, return_inverse=True)
     masses = np.bincount(where, np.repeat(part.mass, np.diff(own.pointer)), len(found))
-    total = float(masses.sum())
-    best = np.argsort(-masses, kind="stable")[: growth.n_candidates]  # [ST §3.4]: the most frequent labels
-    covered = float(masses[best].sum())
-    leaf = _Node(found[best], masses[best], total, covered, _NOTHING, _NO_WEIGHTS, 0.0, 1.0, ())
-    enough = len(found) <= growth.n_candidates or covered >= growth.recall * total
-    if depth >= growth.max_depth or enough or len(part.rows) < 2:
-        return leaf
-    features, direction, value, margin = split_node(
-        batch, labels.pointer, labels.label, part.rows, part.mass, several, sizes, STEPS, seed
-    )
-    if value <= 0 or not np.ptp(margin) > _NO_SPREAD * np.abs(margin).max():  # no direction parts them
-        return leaf
-    bias = _weighted_median(margin, part.mass)
-    # [ST §3.4] sigma = lambda / m, though lambda / m is a variance: rows of length 1 make it a sensible one.
-    spread = min(max(growth.spread * value / part.mass.sum(), _NO_SPREAD), 1e30)
-    chance = ndtr((margin - bias) / spread) if growth.spread > 0 else (margin > bias).astype(float)
+    best = np.argsort(-masses, kind="stable")[: options.n_candidates]  # [ST §3.4]: the most frequent labels
+    total, covered = float(masses.sum()), float(masses[best].sum())
+    leaf = Node(-1, depth, found[best], masses[best], total, covered)
+    enough = len(found) <= options.n_candidates or covered >= RECALL * total
+    if depth >= options.max_depth or enough or len(part.rows) < 2:
+        return leaf, []
+    labels = number_labels(own.pointer, first, where, masses)
+    features, direction, eigenvalue, margin = split_node(rows.batch, part, labels, n_features, several, STEPS, seed)
+    if eigenvalue <= 0 or not np.ptp(margin) > _NO_SPREAD * np.abs(margin).max():  # no direction separates the rows
+        return leaf, []
+    bias = weighted_median(margin, part.mass)
+    # [ST §3.4] sigma = lambda / m, though lambda / m is a variance: with rows of length 1 it is a sensible deviation.
+    spread = min(max(options.spread * eigenvalue / part.mass.sum(), _NO_SPREAD), 1e30)
+    chance = ndtr((margin - bias) / spread) if options.spread > 0 else (margin > bias).astype(float)
     right = part.mass * chance
     left = part.mass - right
-    # DIFFERS [ST §3.4]: where a part is too small to matter, the other takes it: the cost stays O(rows x depth), and
+    # DIFFERS [ST §3.4]: where one part is too small to matter, the other takes it: the cost stays O(rows x depth), and
     # no mass is lost.
-    small = growth.cutoff * weights[part.rows]
+    small = CUTOFF * rows.weight[part.rows]
     right = np.where(right < small, 0.0, np.where(left < small, part.mass, right))
     left = part.mass - right
-    children = tuple(_Part(part.rows[side > 0], side[side > 0]) for side in (left, right))
+    children = [Part(part.rows[side > 0], side[side > 0]) for side in (left, right)]
     if not all(len(child.rows) for child in children):
-        return leaf
-    if len(features) * _DENSE >= sizes[0]:  # a place for every feature is worth more than the room it takes
-        full = np.zeros(sizes[0], np.float32)
+        return leaf, []
+    if len(features) * _DENSE >= n_features:
+        full = np.zeros(n_features, np.float32)
         full[features] = direction
-        features, direction = np.arange(sizes[0], dtype=np.int32), full
-    return leaf._replace(features=features, weights=direction, bias=bias, spread=spread, children=children)
+        features, direction = np.arange(n_features, dtype=np.int32), full
+    return leaf._replace(features=features, weights=direction, bias=bias, spread=spread), children
 
 
-def _weighted_median(values: np.ndarray, mass: np.ndarray) -> float:
-    """Half of the mass lies above: between the value in the middle and the next larger one [ST §3.3]."""
+def number_labels(pointer: np.ndarray, first: np.ndarray, where: np.ndarray, masses: np.ndarray) -> NodeLabels:
+    """The labels of a node in order of appearance, from what `np.unique` returns."""
+    by_first = np.argsort(first)
+    number = np.empty(len(first), np.int32)
+    number[by_first] = np.arange(len(first))
+    label = number[where]
+    return NodeLabels(pointer, label, 1.0 / np.maximum(masses[by_first], 1e-300), np.argsort(label, kind="stable"))
+
+
+def weighted_median(values: np.ndarray, mass: np.ndarray) -> float:
+    """Half of the mass lies above: between the middle value and the next larger one [ST §3.3]."""
     order = np.argsort(values, kind="stable")
     ahead, ordered = np.cumsum(mass[order]), values[order]
     middle = ordered[min(int(np.searchsorted(ahead, ahead[-1] / 2)), len(values) - 1)]
     above = int(np.searchsorted(ordered, middle, side="right"))
-    if above == len(values):  # the largest values are one: all of them belong above
+    if above == len(values):  # the middle value is the largest: all rows with it belong above
         above = int(np.searchsorted(ordered, middle))
         middle = ordered[max(0, above - 1)]
     return float(np.float32((middle + ordered[above]) / 2))
@@ -164,165 +171,97 @@ def _without(labels: Labels, head: np.ndarray) -> Labels:
     return Labels(ahead[labels.pointer], labels.label[kept])
 
 
-def _assemble(nodes: list[_Node], parents: np.ndarray, head, head_mass, growth: Growth) -> Filter:
-    """The groups of all nodes, level by level."""
-    n = len(nodes)
-    tree: Tree = make(Tree, node=n, side=2)
-    tree.n_nodes[0], tree.parent[:] = n, parents
-    for node in range(1, n):
-        parent = parents[node]
-        tree.depth[node] = tree.depth[parent] + 1
-        tree.children[parent, int(tree.children[parent, 0] >= 0)] = node
-    ends = np.cumsum([0] + [len(node.features) for node in nodes])
+def cut_tree(nodes: list[Node], depth: int) -> list[Node]:
+    """The tree without the nodes below a depth; nodes are sorted by depth."""
+    return [node if node.depth < depth else Node(*node[:6]) for node in nodes if node.depth <= depth]
+
+
+def best_depth(options: Options, nodes: list[Node], rows: Rows, held_out: np.ndarray, n_features: int) -> int:
+    """The depth at which the candidates have the best recall on held-out rows [ST §5]."""
+    found = np.zeros(nodes[-1].depth + 1)
+    for first in range(0, len(held_out), _BLOCK):
+        some = held_out[first : first + _BLOCK]
+        own, batch = Labels(rows.pointer, rows.label).rows(some), take_rows(rows.batch, some)
+        row = np.repeat(np.arange(len(some)), np.diff(own.pointer))
+        for depth in range(len(found)):
+            grown = nodes_of(assemble([cut_tree(nodes, depth)]), n_features)
+            candidates = find_candidates(options, grown, None, batch).label
+            hit = (candidates[row] == own.label[:, None]).any(axis=1)
+            found[depth] += rows.weight[some][row[hit]].sum()
+    return int(np.argmax(found))
+
+
+def assemble(trees: list[list[Node]]) -> State:
+    """The groups of all trees, their nodes numbered one tree after the other."""
+    nodes = [node for tree in trees for node in tree]
+    sizes = [len(tree) for tree in trees]
+    root = np.cumsum([0, *sizes[:-1]])
+    parent = np.array([node.parent for node in nodes])
+    tree: Tree = make(Tree, node=len(nodes), side=2)
+    tree.n_nodes[0] = len(nodes)
+    tree.depth[:] = [node.depth for node in nodes]
+    tree.parent[:] = np.where(parent < 0, -1, parent + np.repeat(root, sizes))
+    for child in np.flatnonzero(parent >= 0):
+        above = tree.parent[child]
+        tree.children[above, int(tree.children[above, 0] >= 0)] = child
     routers = Routers(
-        ends.astype(np.int64),
+        np.cumsum([0] + [len(node.features) for node in nodes], dtype=np.int64),
         np.concatenate([node.features for node in nodes]).astype(np.int32),
         np.concatenate([node.weights for node in nodes]).astype(np.float32),
         np.array([node.bias for node in nodes], np.float32),
         np.array([node.spread for node in nodes], np.float32),
     )
-    counts: Counts = make(Counts, node=n)
-    candidates: Candidates = make(Candidates, node=n, slot=max(1, len(head) + max(len(node.labels) for node in nodes)))
-    for number, learned in enumerate(nodes):
-        own = np.concatenate([head, learned.labels])
-        candidates.size[number] = len(own)
-        candidates.label[number, : len(own)] = own
-        candidates.mass[number, : len(own)] = np.concatenate([head_mass, learned.masses])
-        candidates.covered[number] = learned.covered
-        counts.total[number] = learned.total
-        counts.bound[number] = learned.covered / max(learned.total, 1e-300)
-    return Filter(tree, routers, counts, candidates)
-
-
-def cut_filter(grown: Filter, depth: int) -> Filter:
-    """The filter without the nodes below a depth, which come last."""
-    n = int(np.searchsorted(grown.tree.depth, depth, side="right"))
-    children = grown.tree.children[:n].copy()
-    children[children >= n] = -1
-    tree = Tree(children, grown.tree.parent[:n], grown.tree.depth[:n], np.array([n]))
-    routers = grown.routers
-    ends = np.append(routers.first[:n], routers.first[n])
-    inner = children[:, 0] >= 0
-    kept = np.repeat(inner, np.diff(ends))
-    first = np.concatenate([[0], np.cumsum(np.where(inner, np.diff(ends), 0))])
-    routers = Routers(
-        first, routers.feature[: ends[-1]][kept], routers.weight[: ends[-1]][kept], routers.bias[:n], routers.spread[:n]
-    )
-    counts = Counts(*(array[:n] for array in grown.counts))
-    candidates = Candidates(*(array[:n] for array in grown.candidates))
-    return Filter(tree, routers, counts, candidates)
-
-
-def join(filters: list[Filter]) -> State:
-    """One numbering for the nodes of all trees, and one for the predictors of their leaves."""
-    sizes = [len(grown.tree.parent) for grown in filters]
-    begin = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-    slots = max(grown.candidates.label.shape[1] for grown in filters)
-
-    def moved(arrays: list[np.ndarray]) -> np.ndarray:
-        return np.concatenate([np.where(a >= 0, a + b, a) for a, b in zip(arrays, begin, strict=True)]).astype(np.int32)
-
-    def stacked(group: type, name: str) -> Any:
-        return group(*map(np.concatenate, zip(*(getattr(grown, name) for grown in filters), strict=True)))
-
-    trees = [grown.tree for grown in filters]
-    tree = Tree(
-        moved([one.children for one in trees]),
-        moved([one.parent for one in trees]),
-        np.concatenate([one.depth for one in trees]),
-        np.array([sum(sizes)]),
-    )
-    ends = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(grown.routers.first) for grown in filters]))])
-    routers = stacked(Routers, "routers")._replace(first=ends.astype(np.int64))
-    wide = [grown.candidates for grown in filters]
-    candidates = Candidates(
-        np.concatenate([_wider(one.label, slots, -1) for one in wide]),
-        np.concatenate([_wider(one.mass, slots, 0) for one in wide]),
-        np.concatenate([one.size for one in wide]),
-        np.concatenate([one.covered for one in wide]),
-    )
+    counts: Counts = make(Counts, node=len(nodes))
+    slots = max(1, *(len(node.labels) for node in nodes))
+    candidates: Candidates = make(Candidates, node=len(nodes), slot=slots)
+    for number, node in enumerate(nodes):
+        n = len(node.labels)
+        candidates.size[number], candidates.covered[number] = n, node.covered
+        candidates.label[number, :n], candidates.mass[number, :n] = node.labels, node.masses
+        counts.total[number], counts.bound[number] = node.total, node.covered / max(node.total, 1e-300)
     leaf = tree.children[:, 0] < 0
-    ahead = np.concatenate([[0], np.cumsum(np.where(leaf, candidates.size, 0))])
-    forest = Forest(begin.astype(np.int32), np.where(leaf, ahead[:-1], -1).astype(np.int32))
-    return {
-        "tree": tree,
-        "routers": routers,
-        "counts": stacked(Counts, "counts"),
-        "candidates": candidates,
-        "forest": forest,
-    }
+    ahead = np.cumsum(np.where(leaf, candidates.size, 0)) - candidates.size
+    forest = Forest(root.astype(np.int32), np.where(leaf, ahead, -1).astype(np.int32))
+    return {"tree": tree, "routers": routers, "counts": counts, "candidates": candidates, "forest": forest}
 
 
-def _wider(array: np.ndarray, slots: int, fill: int) -> np.ndarray:
-    return np.pad(array, ((0, 0), (0, slots - array.shape[1])), constant_values=fill)
+def nodes_of(state: State, n_features: int) -> Nodes:
+    """The groups of the filter for kernels."""
+    tree, routers, forest = state["tree"], state["routers"], state["forest"]
+    return Nodes(tree, routers, forest, state["counts"], state["candidates"], n_features)
+
+
+def find_candidates(options: Options, nodes: Nodes, classifier: Classifier | None, batch: Batch) -> Found:
+    """The candidates of all rows, with scores unless `classifier` is None [ST Alg. 1]."""
+    n, width = rows_of(batch), max(options.n_candidates + options.n_head, nodes.candidates.label.shape[1])
+    out = Found(
+        np.full((n, options.beam * options.n_trees), -1, np.int32),
+        np.full((n, width), -1, np.int32),
+        np.empty((n, width)),
+        np.empty(n, np.int64),
+    )
+    candidates_batch(nodes, classifier, batch, options, out)
+    return out
 
 
 def take_rows(batch: Batch, rows: np.ndarray) -> Batch:
     """Some rows of a batch."""
     if isinstance(batch, Dense):
         return Dense(batch.values[rows])
-    sizes = batch.indptr[rows + 1] - batch.indptr[rows]
-    indptr = np.concatenate([[0], np.cumsum(sizes)])
-    at = np.arange(indptr[-1]) + np.repeat(batch.indptr[rows] - indptr[:-1], sizes)
-    return Csr(indptr, batch.indices[at], batch.values[at])
+    indptr, indices = Labels(batch.indptr, batch.indices).rows(rows)
+    return Csr(indptr, indices, Labels(batch.indptr, batch.values).rows(rows).label)
 
 
-def unit_rows(batch: Batch) -> Batch:
-    """The batch with every row brought to length 1.
+def unit_rows(options: Options, batch: Batch) -> Any:
+    """The batch with every row scaled to length 1, unless the options say otherwise.
 
-    DIFFERS [ST §5.2]: ALOI too; sigma = lambda / m makes sense for such rows only.
+    DIFFERS [ST §5.2]: ALOI too; sigma = lambda / m is sensible only for such rows.
     """
+    if not options.normalize:
+        return batch
     inverse = np.empty(rows_of(batch))
     inverse_lengths(batch, inverse)
-    inverse = np.minimum(inverse, 1e38).astype(np.float32)  # rows of hardly any length
+    inverse = np.minimum(inverse, 1e38).astype(np.float32)  # of rows of almost no length
     if isinstance(batch, Dense):
         return Dense(batch.values * inverse[:, None])
     return batch._replace(values=batch.values * np.repeat(inverse, np.diff(batch.indptr)))
-
-
-def gather(grown: State, batch: Batch, options: Options) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(leaves that each row reaches, its candidates, how many those are) [ST Alg. 1 l.1]; -1 is nobody."""
-    n = rows_of(batch)
-    reached = np.full((n, options.beam * len(grown["forest"].root)), -1, np.int32)
-    labels = np.full((n, max(options.n_candidates, grown["candidates"].label.shape[1])), -1, np.int32)
-    sizes = np.empty(n, np.int64)
-    groups = [grown[name] for name in ("tree", "routers", "forest", "counts", "candidates")]
-    filter_batch(*groups, batch, options, reached, labels, sizes)
-    return reached, labels, sizes
-
-
-def best_depth(
-    grown: Filter, batch: Batch, labels: Labels, weights: np.ndarray, rows: np.ndarray, options: Options
-) -> int:
-    """The depth at which the candidates hold most of the labels of rows that the tree has not seen [ST §5]."""
-    found = np.zeros(int(grown.tree.depth.max()) + 1)
-    for first in range(0, len(rows), _BLOCK):
-        some = rows[first : first + _BLOCK]
-        own, part = labels.rows(some), take_rows(batch, some)
-        row = np.repeat(np.arange(len(some)), np.diff(own.pointer))
-        for depth in range(len(found)):
-            _, candidates, _ = gather(join([cut_filter(grown, depth)]), part, options)
-            hit = (candidates[row] == own.label[:, None]).any(axis=1)
-            found[depth] += weights[some][row[hit]].sum()
-    return int(np.argmax(found))
-
-
-def check_forest(tree: Tree, forest: Forest) -> None:
-    """Trees: one parent each but the roots, no circle, two children or none, depths as they are."""
-    n = int(tree.n_nodes[0])
-    need(1 <= n == len(tree.parent), f"tree.n_nodes is {n}, with {len(tree.parent)} nodes.")
-    need(tree.children.shape[1] == 2, f"tree.children has {tree.children.shape[1]} sides.")
-    need(len(forest.own_row) == n, f"forest.own_row has {len(forest.own_row)} rows for {n} nodes.")
-    roots = np.flatnonzero(tree.parent < 0)
-    need(len(roots) == len(forest.root) and (roots == np.sort(forest.root)).all(), "forest.root are not the roots.")
-    need((tree.depth[roots] == 0).all(), "a root is not at the top.")
-    need_range("tree.parent", tree.parent, -1, n)
-    below = np.flatnonzero(tree.parent >= 0)
-    need((tree.parent[below] < below).all(), "a node comes before its parent.")  # so there is no circle
-    need((tree.depth[below] == tree.depth[tree.parent[below]] + 1).all(), "tree.depth is not that of the tree.")
-    need_range("tree.depth", tree.depth, 0, DEEPEST + 1)
-    need_range("tree.children", tree.children, -1, n)
-    used = tree.children >= 0
-    need((used[:, 0] == used[:, 1]).all(), "a node has one child.")
-    own = used.sum() == len(below) and (tree.parent[tree.children[used]] == np.nonzero(used)[0]).all()
-    need(own and len(np.unique(tree.children[used])) == len(below), "a node is not its parent's child.")

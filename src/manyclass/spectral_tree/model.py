@@ -1,135 +1,148 @@
-"""Spectral tree: learning and answers. The filter is grown in `spectral_filter.py`."""
+"""Spectral tree: training, prediction, memory and checks of files."""
 
-from collections.abc import Callable
+import math
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..core.inputs import Batch, Csr, Dense, inverse_lengths
-from ..core.linear import add_weights, bank_bytes
+from ..core.invariants import check_bank, check_candidates, check_scale, check_seen, need, need_no_pruning, need_range
+from ..core.linear import add_weights, bank_bytes, make_bank, slim_bank
 from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
-from ..core.protocol import Labels, Predictions, Scored, as_labels, rows_of
-from ..core.state import Linear, Scale, Seen, State, make
-from . import answers as answer_kernels
-from . import blocks as block_kernels
-from . import kernels as kernel
-from .filter import Filter, Growth, best_depth, cut_filter, gather, grow_filter, join, unit_rows
-from .paths import OWN_NOTHING, OWN_WEIGHTS, choose_leaves
-from .state import TASKS, Config, make_classifier, options_of
-
-_BLOCK_WEIGHTS = 1 << 26  # of a leaf that are laid side by side at once: 256 MB
-
-# -- learning ------------------------------------------------------------------------------------------------------
-
-from .state import GROUPS, check, init, slim  # noqa: F401  (part of the model's functions)
+from ..core.protocol import Predictions, Scored, as_labels, rows_of
+from ..core.state import Candidates, Counts, Linear, Projection, Scale, Seen, State, Tree, make
+from ..core.trees import DEEPEST
+from ..core.updates import ADAGRAD, NORMALIZED_ADAGRAD, SGD
+from .batches import Leaf, learn_leaf
+from .filter import Node, Report, assemble, find_candidates, grow_forest, nodes_of, unit_rows
+from .kernels import (
+    OWN_BIAS,
+    OWN_NOTHING,
+    OWN_WEIGHTS,
+    Classifier,
+    Forest,
+    Options,
+    Routers,
+    Rows,
+    choose_leaves,
+    learn_batch,
+    observe_rows,
+    predict_batch,
+)
 
 NAME = "spectral-tree"
+GROUPS = {
+    "tree": Tree,
+    "routers": Routers,
+    "counts": Counts,
+    "candidates": Candidates,
+    "forest": Forest,
+    "scorer": Linear,
+    "own": Linear,
+    "projection": Projection,
+    "scale": Scale,
+    "seen": Seen,
+}
+# The leaf as a task [ST §3.5]: whether leaves share a predictor per class, and what each adds for its candidates.
+LEAVES = {
+    "shared": (True, OWN_NOTHING),
+    "bias": (True, OWN_BIAS),
+    "output": (False, OWN_WEIGHTS),  # of the low-rank form, whose map is shared
+    "hashed": (True, OWN_WEIGHTS),
+    "separate": (False, OWN_WEIGHTS),
+}
+MOST_PATHS = 1024  # limit of `beam`
+_BLOCK_WEIGHTS = 1 << 26  # limit of a leaf's weights that are copied side by side: 256 MB
+
+# -- state -----------------------------------------------------------------------------------------------------------
+
+
+def init(options: Options, n_features: int, n_classes: int = 0) -> State:
+    """A tree that is a root without candidates."""
+    return {**assemble([[Node()]]), **make_classifier(options, n_features, max(1, n_classes), 1)}
+
+
+def make_classifier(options: Options, n_features: int, n_classes: int, n_own: int) -> State:
+    """Untrained groups: shared predictors, those of the leaves, the low-rank map, scale and counters."""
+    rank, bits = options.rank, options.table_bits
+    width, adaptive = rank or n_features, options.update != SGD
+    lines = n_features if rank else 1
+    projection: Projection = make(Projection, bucket=lines, square_bucket=lines, rank=max(1, rank))
+    if rank:
+        start = np.random.default_rng(options.seed).standard_normal(projection.weight.shape)
+        projection.weight[:] = start / math.sqrt(rank)
+    own_width = width if options.own == OWN_WEIGHTS else 1
+    return {
+        "scorer": make_bank(n_classes if options.shared else 1, width, bits, adaptive),
+        "own": make_bank(n_own if options.own != OWN_NOTHING else 1, own_width, bits, adaptive),
+        "projection": projection,
+        "scale": make(Scale, feature=n_features),
+        "seen": make(Seen),
+    }
+
+
+def classifier_of(options: Options, state: State) -> Classifier:
+    """The groups of the classifier for kernels."""
+    return Classifier(state["scorer"], state["own"], state["projection"] if options.rank else None)
+
+
+def n_features_of(state: State) -> int:
+    return len(state["scale"].inverse)
+
+
+# -- training --------------------------------------------------------------------------------------------------------
 
 
 def fit(
-    config: Config, state: State, X: Any, batch: Batch, labels: Any, weights: np.ndarray, n_jobs: int, tell: Callable
+    options: Options, state: State, X: Any, batch: Batch, labels: Any, weights: np.ndarray, n_jobs: int, report: Report
 ) -> None:
     """Grow the filter from all rows, then train the classifier on random paths [ST §3.2]. Mutates: state."""
-    given = as_labels(labels)
-    n_features = len(state["scale"].inverse)
+    given, n_features = as_labels(labels), n_features_of(state)
     n_classes = max(len(state["scorer"].bias), int(given.label.max(initial=0)) + 1)
-    batch = unit_rows(batch) if config.unit_rows else batch
-    weights = weights / weights.mean()
-    sizes = (n_features, n_classes)
-    filters = grow_filters(config, batch, given, weights, sizes, n_jobs, lambda share: tell(share / 2))
-    new = join(filters)
-    leaf = new["forest"].own_row >= 0
-    n_own = int(new["candidates"].size[leaf].sum())
-    new |= make_classifier(config, n_features, n_classes, max(1, n_own))
-    new |= {"scale": make(Scale, feature=n_features), "seen": make(Seen)}
+    rows = Rows(unit_rows(options, batch), given.pointer, given.label, weights / weights.mean())
+    new = grow_forest(options, rows, (n_features, n_classes), n_jobs, lambda share: report(share / 2))
+    n_own = int(new["candidates"].size[new["forest"].own_row >= 0].sum())
+    new |= make_classifier(options, n_features, n_classes, max(1, n_own))
     new["seen"].n_labels[0] = len(np.unique(given.label))
-    if config.start > 0 and TASKS[config.task][1] and not config.rank:
-        _start_at_means(config, new["scorer"], batch, n_features, given, weights, n_classes)
-    kernel.observe_rows(new["scale"], batch, rows_of(batch))
-    rng = np.random.default_rng(config.seed)
-    for epoch in range(config.n_epochs):
+    if options.start > 0 and options.shared and not options.rank:
+        _start_at_means(options, new["scorer"], rows, n_features, n_classes)
+    observe_rows(new["scale"], rows.batch, len(weights))
+    rng = np.random.default_rng(options.seed)
+    for epoch in range(options.n_epochs):
         new["seen"].mass[0] = new["seen"].wrong_mass[0] = 0.0
-        _learn(config, new, batch, given, weights, rng.permutation(rows_of(batch)), epoch)
-        tell(0.5 + 0.5 * (epoch + 1) / config.n_epochs)
+        slower = options._replace(rate=max(options.rate * options.decay**epoch, 1e-30))
+        _learn(slower, new, rows, rng.permutation(len(weights)), epoch)
+        report(0.5 + 0.5 * (epoch + 1) / options.n_epochs)
     state.clear()
     state.update(new)
 
 
-def grow_filters(
-    config: Config, batch: Batch, labels: Labels, weights: np.ndarray, sizes: tuple[int, int], n_jobs: int,
-    tell: Callable[[float], None],
-) -> list[Filter]:  # fmt: skip
-    """The filter of every tree; each after the first weighs the rows by a random draw of its own."""
-    options = options_of(config, sizes[0])
-    out = []
-    for number in range(config.n_trees):
-        seed = config.seed + 104_729 * number
-        rng = np.random.default_rng(seed)
-        drawn = weights * rng.standard_exponential(len(weights)) if number else weights
-        held_out = rng.random(len(weights)) < config.held_out
-        if held_out.all() or not drawn[~held_out].any():  # too few rows to spare any
-            held_out[:] = False
-        growth = Growth(
-            config.max_depth, config.n_candidates, config.n_head, config.recall, config.spread, config.cutoff, seed
-        )
-
-        def told(share: float, number: int = number) -> None:
-            tell((number + share) / config.n_trees)
-
-        grown = grow_filter(batch, labels, np.where(held_out, 0.0, drawn), sizes, growth, n_jobs, told)
-        if held_out.any():
-            grown = cut_filter(grown, best_depth(grown, batch, labels, weights, np.flatnonzero(held_out), options))
-        out.append(grown)
-    return out
-
-
-def _learn(config: Config, state: State, batch: Batch, labels: Labels, weights, order, epoch: int) -> None:
-    """Teach the classifier all rows once. Mutates: state."""
-    options = options_of(config, len(state["scale"].inverse), epoch)
-    if _by_leaf(config):
-        _learn_by_leaf(state, batch, labels, weights, order, epoch, options)
+def _learn(options: Options, state: State, rows: Rows, order: np.ndarray, epoch: int) -> None:
+    """Train the classifier on all rows once. Mutates: state."""
+    nodes, classifier = nodes_of(state, n_features_of(state)), classifier_of(options, state)
+    scale, seen = state["scale"], state["seen"]
+    # Plain steps of predictors that leaves share are faster leaf by leaf.
+    by_leaf = options.shared and options.own != OWN_WEIGHTS and not options.rank and options.update == SGD
+    drawn, leaves = np.arange(len(order)) if by_leaf else order, np.empty(len(order), np.int64)
+    choose_leaves(nodes, rows.batch, drawn, epoch * len(order), options, leaves)
+    if not by_leaf:
+        learn_batch(nodes, classifier, scale, seen, rows, order, leaves, options)
         return
-    groups = [state[name] for name in ("tree", "routers", "forest", "candidates", "scorer", "own")]
-    rows = (batch, labels.pointer, labels.label, weights, order, options)
-    if config.rank:
-        kernel.learn_low_rank_batch(*groups, state["projection"], state["scale"], state["seen"], *rows)
-    else:
-        kernel.learn_batch(*groups, state["scale"], state["seen"], *rows)
-
-
-def _by_leaf(config: Config) -> bool:
-    """Whether rows are learned leaf by leaf: plain steps of predictors that leaves share."""
-    own, shared = TASKS[config.task]
-    return shared and own != OWN_WEIGHTS and not config.rank and not config.learner.adaptive
-
-
-def _learn_by_leaf(state: State, batch: Batch, labels: Labels, weights, order, epoch: int, options) -> None:
-    """The rows of a leaf one after the other, over a copy of the weights that they need.
-
-    DIFFERS [ST §3.5]: rows come leaf by leaf, leaves in random order and rows of a leaf too.
-    """
-    tree, routers, forest, candidates, scorer, own, scale, seen = (
-        state[name] for name in ("tree", "routers", "forest", "candidates", "scorer", "own", "scale", "seen")
-    )
-    chosen = np.empty(len(order), np.int64)
-    choose_leaves(tree, routers, forest, batch, epoch, options, chosen)
-    by_leaf = order[np.argsort(chosen[order], kind="stable")]
-    first = np.flatnonzero(np.diff(chosen[by_leaf], prepend=-1))
-    ends = np.append(first, len(order))
-    turn = np.random.default_rng([options.seed, epoch]).permutation(len(first))
-    for t in turn:
-        node = chosen[by_leaf[ends[t]]]
-        here = candidates.label[node, : candidates.size[node]]
-        for rows in _pieces(batch, by_leaf[ends[t] : ends[t + 1]], options.n_features, len(here)):
-            block_kernels.learn_leaf(
-                scorer, own, forest.own_row[node], here, scale, seen, batch, labels.pointer, labels.label, weights,
-                rows, options,
-            )  # fmt: skip
+    # DIFFERS [ST §3.5]: rows come leaf by leaf, in random order of the leaves and of the rows of a leaf.
+    order = order[np.argsort(leaves[order], kind="stable")]
+    ends = np.append(np.flatnonzero(np.diff(leaves[order], prepend=-1)), len(order))
+    for turn in np.random.default_rng([options.seed, epoch]).permutation(len(ends) - 1):
+        here = order[ends[turn] : ends[turn + 1]]
+        node = leaves[here[0]]
+        labels = nodes.candidates.label[node, : nodes.candidates.size[node]]
+        leaf = Leaf(labels, int(nodes.forest.own_row[node]))
+        for some in _pieces(rows.batch, here, nodes.n_features, len(labels)):
+            learn_leaf(classifier, scale, seen, rows, some, leaf, options)
 
 
 def _pieces(batch: Batch, rows: np.ndarray, n_features: int, n_candidates: int) -> list[np.ndarray]:
-    """The rows of a leaf, cut where the weights that they need together would take too much room."""
+    """The rows of a leaf, cut where the weights that they need together would take too much memory."""
     if n_features * n_candidates <= _BLOCK_WEIGHTS or isinstance(batch, Dense):
         return [rows]
     ahead = np.cumsum(batch.indptr[rows + 1] - batch.indptr[rows])
@@ -137,79 +150,68 @@ def _pieces(batch: Batch, rows: np.ndarray, n_features: int, n_candidates: int) 
     return np.split(rows, np.flatnonzero(np.diff(piece)) + 1)
 
 
-def _start_at_means(config: Config, scorer: Linear, batch: Batch, n_features: int, labels, weights, n_classes) -> None:
-    """Let the shared predictors begin at the mean rows of their classes. Mutates: scorer.
+def _start_at_means(options: Options, scorer: Linear, rows: Rows, n_features: int, n_classes: int) -> None:
+    """Start the shared predictors at the mean rows of their classes. Mutates: scorer.
 
-    DIFFERS [ST §3.5]: the paper's begin at nothing.
+    DIFFERS [ST §3.5]: the paper's start at zero.
     """
-    per_label = np.repeat(weights, np.diff(labels.pointer)).astype(np.float32)
-    Y = sp.csr_array((per_label, labels.label, labels.pointer), shape=(rows_of(batch), n_classes))
-    X = batch.values
-    if isinstance(batch, Csr):
-        X = sp.csr_array((batch.values, batch.indices, batch.indptr), shape=(rows_of(batch), n_features))
-    sums = Y.T.tocsr() @ X
-    means = sp.csr_array(sums)
+    n = len(rows.weight)
+    per_label = np.repeat(rows.weight, np.diff(rows.pointer)).astype(np.float32)
+    Y = sp.csr_array((per_label, rows.label, rows.pointer), shape=(n, n_classes))
+    X = rows.batch.values
+    if isinstance(rows.batch, Csr):
+        X = sp.csr_array((rows.batch.values, rows.batch.indices, rows.batch.indptr), shape=(n, n_features))
+    means = sp.csr_array(Y.T.tocsr() @ X)
     means.sort_indices()
-    rows = Csr(means.indptr.astype(np.int64), means.indices.astype(np.int32), means.data.astype(np.float32))
+    lines = Csr(means.indptr.astype(np.int64), means.indices.astype(np.int32), means.data.astype(np.float32))
     lengths = np.empty(n_classes)
-    inverse_lengths(rows, lengths)
-    present = np.bincount(labels.label, minlength=n_classes) > 0
-    # Independent predictors need a doubt to begin with: most labels are wrong for a row.
-    bias = 0.0 if LOSSES[config.loss] == SOFTMAX else -config.start / 3
-    add_weights(scorer, rows, np.where(present, config.start * lengths, 0.0), np.where(present, bias, 0.0))
+    inverse_lengths(lines, lengths)
+    present = np.bincount(rows.label, minlength=n_classes) > 0
+    # Independent predictors start with a negative bias: most labels are wrong for a row.
+    bias = 0.0 if options.loss == SOFTMAX else -options.start / 3
+    add_weights(scorer, lines, np.where(present, options.start * lengths, 0.0), np.where(present, bias, 0.0))
 
 
-# -- answers -------------------------------------------------------------------------------------------------------
+# -- prediction ------------------------------------------------------------------------------------------------------
 
 
-def _groups(config: Config, state: State) -> list:
-    """Groups for the kernels of answers; without the low-rank form its map is None."""
-    names = ("tree", "routers", "forest", "counts", "candidates", "scorer", "own")
-    return [*(state[name] for name in names), state["projection"] if config.rank else None]
-
-
-def predict(config: Config, state: State, batch: Batch, k: int, n_classes: int) -> Predictions:
+def predict(options: Options, state: State, batch: Batch, k: int, n_classes: int) -> Predictions:
     """The k best labels of all rows."""
-    n = rows_of(batch)
-    batch = unit_rows(batch) if config.unit_rows else batch
-    answers = Predictions(np.empty((n, k), np.int32), np.empty((n, k)), np.empty((n, 4), np.int64))
-    options = options_of(config, len(state["scale"].inverse))
-    answer_kernels.predict_batch(*_groups(config, state), batch, n_classes, options, _hidden(config), *answers)
-    return answers
+    out = Predictions.empty(rows_of(batch), k)
+    nodes, classifier = nodes_of(state, n_features_of(state)), classifier_of(options, state)
+    predict_batch(nodes, classifier, unit_rows(options, batch), n_classes, options, out)
+    return out
 
 
-def _hidden(config: Config) -> Dense:
-    """Room for the few numbers that stand for a row in the low-rank form."""
-    return Dense(np.zeros((1, config.rank or 1), np.float32))
-
-
-def score(config: Config, state: State, batch: Batch) -> Scored:
-    """All candidates of all rows with their probabilities: of one label a row, summing to 1."""
-    n, most = rows_of(batch), width(config, state)
-    batch = unit_rows(batch) if config.unit_rows else batch
-    labels, scores, sizes = np.empty((n, most), np.int32), np.empty((n, most)), np.empty(n, np.int64)
-    options = options_of(config, len(state["scale"].inverse))
-    answer_kernels.candidates_batch(*_groups(config, state), batch, options, _hidden(config), labels, scores, sizes)
-    used = np.arange(most) < sizes[:, None]
-    if config.multilabel:
+def score(options: Options, state: State, batch: Batch) -> Scored:
+    """All candidates of all rows with their probabilities, which sum to 1 with one label per row."""
+    nodes, classifier = nodes_of(state, n_features_of(state)), classifier_of(options, state)
+    found = find_candidates(options, nodes, classifier, unit_rows(options, batch))
+    used = np.arange(found.label.shape[1]) < found.size[:, None]
+    if options.multilabel:
         with np.errstate(over="ignore"):
-            return Scored(sizes, labels[used], 1.0 / (1.0 + np.exp(-scores[used])))
-    probabilities_batch(scores, sizes, options.loss)
-    return Scored(sizes, labels[used], scores[used])
+            return Scored(found.size, found.label[used], 1.0 / (1.0 + np.exp(-found.score[used])))
+    probabilities_batch(found.score, found.size, options.loss)
+    return Scored(found.size, found.label[used], found.score[used])
 
 
-def paths(config: Config, state: State, batch: Batch) -> list[np.ndarray]:
-    """The nodes that each row passes, those of all its paths."""
-    batch = unit_rows(batch) if config.unit_rows else batch
-    parent, out = state["tree"].parent, []
-    for reached in gather(state, batch, options_of(config, len(state["scale"].inverse)))[0]:
-        nodes, level = [], np.unique(reached[reached >= 0])
+def paths(options: Options, state: State, batch: Batch) -> list[np.ndarray]:
+    """The nodes that each row passes, on all its paths."""
+    nodes = nodes_of(state, n_features_of(state))
+    parent, out = nodes.tree.parent, []
+    for reached in find_candidates(options, nodes, None, unit_rows(options, batch)).leaf:
+        passed, level = [], np.unique(reached[reached >= 0])
         while len(level):
-            nodes.append(level)
+            passed.append(level)
             level = np.unique(parent[level])
             level = level[level >= 0]
-        out.append(np.unique(np.concatenate(nodes)))
+        out.append(np.unique(np.concatenate(passed)))
     return out
+
+
+def width(options: Options, state: State) -> int:
+    """The most labels scored per row."""
+    return max(options.n_candidates + options.n_head, state["candidates"].label.shape[1])
 
 
 def n_nodes(state: State) -> int:
@@ -218,73 +220,145 @@ def n_nodes(state: State) -> int:
 
 
 def tree_table(state: State, max_depth: int | None = None) -> list[dict]:
-    """The nodes down to a depth, parents before children, with their heaviest labels."""
-    tree, counts, candidates = state["tree"], state["counts"], state["candidates"]
-    wanted = np.arange(len(tree.parent)) if max_depth is None else np.flatnonzero(tree.depth <= max_depth)
-    return [
-        {
-            "node": int(node),
-            "parent": int(tree.parent[node]),
-            "depth": int(tree.depth[node]),
-            "mass": float(counts.total[node]),
-            "labels": candidates.label[node, : candidates.size[node]],
-        }
-        for node in wanted
-    ]
+    """The nodes down to a depth, parents before children, with their most frequent labels."""
+    tree = state["tree"]
+    nodes = np.arange(len(tree.parent)) if max_depth is None else np.flatnonzero(tree.depth <= max_depth)
+    return [_describe(state, node) for node in nodes]
+
+
+def _describe(state: State, node: Any) -> dict[str, Any]:
+    candidates = state["candidates"]
+    return {
+        "node": int(node),
+        "parent": int(state["tree"].parent[node]),
+        "depth": int(state["tree"].depth[node]),
+        "mass": float(state["counts"].total[node]),
+        "labels": candidates.label[node, : candidates.size[node]],
+    }
 
 
 def topics(state: State, n_labels: int, depth: int | None, distinctive: bool) -> list[dict]:
-    """The heaviest, or most distinctive, labels of the nodes of a level, or of the leaves."""
-    tree, counts, candidates = state["tree"], state["counts"], state["candidates"]
-    nodes = np.flatnonzero(tree.children[:, 0] < 0 if depth is None else tree.depth == depth)
-    nodes = nodes[np.argsort(-counts.total[nodes], kind="stable")]
-    leaves = np.flatnonzero(tree.children[:, 0] < 0)
-    used = np.arange(candidates.label.shape[1]) < candidates.size[:, None]
-    in_leaf = used & np.isin(np.arange(len(used)), leaves)[:, None]
+    """The most frequent, or most distinctive, labels of the nodes of a level, or of the leaves [ST §5.1]."""
+    tree, candidates = state["tree"], state["candidates"]
+    leaf = tree.children[:, 0] < 0
+    in_leaf = leaf[:, None] & (np.arange(candidates.label.shape[1]) < candidates.size[:, None])
     whole = np.bincount(candidates.label[in_leaf], candidates.mass[in_leaf])
-    whole = whole / max(whole.sum(), 1e-300)
+    whole = np.append(whole / max(whole.sum(), 1e-300), 0.0)
+    nodes = np.flatnonzero(leaf if depth is None else tree.depth == depth)
     out = []
-    for node in nodes:
-        labels, masses = candidates.label[node][used[node]], candidates.mass[node][used[node]]
+    for node in nodes[np.argsort(-state["counts"].total[nodes], kind="stable")]:
+        topic = _describe(state, node)
         if distinctive:
+            labels, masses = topic["labels"], candidates.mass[node, : candidates.size[node]]
             share = masses / max(masses.sum(), 1e-300)
-            usual = np.append(whole, 0.0)[np.minimum(labels, len(whole))]
+            usual = whole[np.minimum(labels, len(whole) - 1)]
             lift = share * np.log(np.maximum(share, 1e-12) / np.maximum(usual, 1e-12))
-            labels = labels[np.argsort(-lift, kind="stable")]
-        out.append(
-            {
-                "node": int(node),
-                "depth": int(tree.depth[node]),
-                "mass": float(counts.total[node]),
-                "labels": labels[:n_labels],
-            }
-        )
+            topic["labels"] = labels[np.argsort(-lift, kind="stable")]
+        out.append({**topic, "labels": topic["labels"][:n_labels]})
     return out
 
 
-def width(config: Config, state: State) -> int:
-    """The most labels scored for a row."""
-    return max(config.n_candidates + config.n_head, state["candidates"].label.shape[1])
+# -- memory and files ------------------------------------------------------------------------------------------------
 
 
-def memory(config: Config, n_features: int, n_classes: int) -> int:
-    """Bytes of a trained model where every node knows every feature: right for dense rows, too much for text."""
-    own, shared = TASKS[config.task]
-    slots = min(n_classes, config.n_candidates) + config.n_head
-    n_leaves = config.n_trees * min(1 << config.max_depth, 1 << 40)
-    leaf_width = (config.rank or n_features) if own == OWN_WEIGHTS else 1
-    adaptive = config.learner.adaptive or bool(config.rank)
+def memory(options: Options, n_features: int, n_classes: int) -> int:
+    """Bytes of a trained model with a full tree whose routers have every feature: an upper bound for sparse text."""
+    slots = min(n_classes, options.n_candidates) + options.n_head
+    n_leaves = options.n_trees << options.max_depth
+    seen_by = options.rank or n_features
+    adaptive = options.update != SGD
     total = 2 * n_leaves * (12 * slots + 48) + n_leaves * 8 * n_features
-    if shared:
-        total += bank_bytes(n_classes, config.rank or n_features, config.table_bits, adaptive)
-    if own != OWN_NOTHING:
-        total += bank_bytes(n_leaves * slots, leaf_width, config.table_bits, adaptive)
-    return total + (8 * n_features * config.rank if config.rank else 0) + 4 * n_features
+    if options.shared:
+        total += bank_bytes(n_classes, seen_by, options.table_bits, adaptive)
+    if options.own != OWN_NOTHING:
+        own_width = seen_by if options.own == OWN_WEIGHTS else 1
+        total += bank_bytes(n_leaves * slots, own_width, options.table_bits, adaptive)
+    return total + 8 * n_features * options.rank + 4 * n_features
 
 
-Options = Config
+def options_from_file(values: dict[str, Any]) -> dict[str, Any]:
+    """The fields of `Options` from the values in a file, which may have the names of older versions."""
+    if "task" not in values:
+        return values
+    gone = ("cutoff", "recall", "held_out", "task", "unit_rows", "learner")
+    out = {name: value for name, value in values.items() if name not in gone}
+    learner, (shared, own) = values["learner"], LEAVES[values["task"]]
+    out |= {"shared": shared, "own": own, "rank": values["rank"] or 0, "loss": LOSSES[values["loss"]]}
+    out |= {"validate": values["held_out"] > 0, "normalize": values["unit_rows"]}
+    out |= {"update": learner.update, "rate": learner.rate, "decay": learner.decay}
+    return out | ({"update": ADAGRAD, "bias_rate": 1.0} if out["rank"] else {})
 
 
-def options_from_file(values: dict) -> dict:
-    """The fields of `Options` from the values in a file."""
-    return values
+def check(options: Options, state: State, n_features: int, n_classes: int, slim: bool) -> None:
+    """Everything that the kernels trust."""
+    limits = {
+        "loss": (0, max(LOSSES.values())),
+        "own": (OWN_NOTHING, OWN_WEIGHTS),
+        "update": (SGD, NORMALIZED_ADAGRAD),
+        "beam": (1, MOST_PATHS),
+        "table_bits": (8, 40),
+        "rank": (0, 1 << 31),
+        "n_candidates": (1, n_classes),
+        "n_head": (0, n_classes),
+    }
+    for name, (low, high) in limits.items():
+        need(low <= getattr(options, name) <= high, f"the option {name} is {getattr(options, name)}.")
+    tree, routers, forest, candidates = (state[name] for name in ("tree", "routers", "forest", "candidates"))
+    need(len(forest.root) == options.n_trees, f"there are {len(forest.root)} trees, not {options.n_trees}.")
+    check_forest(tree, forest)
+    n = len(tree.parent)
+    sizes = {"routers": routers.bias, "candidates": candidates.size, "counts": state["counts"].total}
+    for name, array in sizes.items():
+        need(len(array) == n, f"{name} has {len(array)} rows for {n} nodes.")
+    need_range("routers.first", routers.first, 0, len(routers.feature) + 1)
+    need(len(routers.first) == n + 1 and routers.first[0] == 0, "routers.first does not have a begin for every node.")
+    need((np.diff(routers.first) >= 0).all() and routers.first[-1] == len(routers.feature), "routers.first has a gap.")
+    need_range("routers.feature", routers.feature, 0, n_features)
+    inside = np.ones(len(routers.feature), bool)
+    inside[routers.first[:-1][routers.first[:-1] < len(routers.feature)]] = False
+    need((np.diff(routers.feature, prepend=-1)[inside] > 0).all(), "routers.feature is not sorted.")
+    need((routers.spread > 0).all(), "routers.spread is not positive.")
+    squares, seen_by = options.update != SGD and not slim, options.rank or n_features
+    check_candidates(candidates, min(n_classes, len(state["scorer"].bias)) if options.shared else n_classes)
+    check_bank("scorer", state["scorer"], seen_by, squares)
+    check_bank("own", state["own"], seen_by if options.own == OWN_WEIGHTS else 1, squares)
+    leaf = tree.children[:, 0] < 0
+    need((forest.own_row[leaf] >= 0).all(), "forest.own_row is missing for a leaf.")
+    if options.own != OWN_NOTHING:
+        last = forest.own_row[leaf].astype(np.int64) + candidates.size[leaf]
+        need((last <= len(state["own"].bias)).all(), "the group own lacks predictors of a leaf.")
+    if options.rank:
+        shape = state["projection"].weight.shape
+        need(shape == (n_features, options.rank), f"projection.weight has the shape {shape}.")
+    check_scale(state["scale"], n_features)
+    check_seen(state["seen"], n_classes)
+
+
+def check_forest(tree: Tree, forest: Forest) -> None:
+    """Trees: every node except the roots has one parent, there is no cycle, nodes have two children or none."""
+    n = int(tree.n_nodes[0])
+    need(1 <= n == len(tree.parent), f"tree.n_nodes is {n}, with {len(tree.parent)} nodes.")
+    need(tree.children.shape[1] == 2, f"tree.children has {tree.children.shape[1]} sides.")
+    need(len(forest.own_row) == n, f"forest.own_row has {len(forest.own_row)} rows for {n} nodes.")
+    roots = np.flatnonzero(tree.parent < 0)
+    need(len(roots) == len(forest.root) and (roots == np.sort(forest.root)).all(), "forest.root are not the roots.")
+    need((tree.depth[roots] == 0).all(), "the depth of a root is not 0.")
+    need_range("tree.parent", tree.parent, -1, n)
+    below = np.flatnonzero(tree.parent >= 0)
+    need((tree.parent[below] < below).all(), "a node comes before its parent.")  # so there is no cycle
+    need((tree.depth[below] == tree.depth[tree.parent[below]] + 1).all(), "tree.depth does not match the tree.")
+    need_range("tree.depth", tree.depth, 0, DEEPEST + 1)
+    need_range("tree.children", tree.children, -1, n)
+    used = tree.children >= 0
+    need((used[:, 0] == used[:, 1]).all(), "a node has one child.")
+    matches = used.sum() == len(below) and (tree.parent[tree.children[used]] == np.nonzero(used)[0]).all()
+    need(matches and len(np.unique(tree.children[used])) == len(below), "a node is not its parent's child.")
+
+
+def slim(options: Options, state: State, n_classes: int, prune: float = 0.0) -> tuple[Options, State]:
+    """What predictions need: no sums of squared gradients."""
+    need_no_pruning(prune)
+    out = {**state, **{name: slim_bank(state[name], len(state[name].bias)) for name in ("scorer", "own")}}
+    projection = state["projection"]
+    out["projection"] = projection._replace(grad_sq=np.zeros((1, projection.weight.shape[1]), np.float32))
+    return options, out
