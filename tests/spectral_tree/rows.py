@@ -5,6 +5,7 @@ import scipy.sparse as sp
 
 from manyclass import SpectralTreeClassifier
 from manyclass.core.inputs import Csr, Dense
+from manyclass.core.protocol import Labels
 
 
 def random_rows(seed, n=60, d=9, k=7, several=False):
@@ -26,9 +27,9 @@ def both(X):
 
 
 def labels_of(Y):
-    """(pointer, label) of a matrix of labels."""
+    """The labels of a matrix."""
     matrix = sp.csr_array(Y)
-    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
+    return Labels(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32))
 
 
 def options_of(**changes):

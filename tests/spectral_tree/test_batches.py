@@ -8,8 +8,8 @@ from manyclass.core.linear import make_bank
 from manyclass.core.losses import LOGISTIC, SOFTMAX
 from manyclass.core.state import Scale, Seen, copy, make
 from manyclass.spectral_tree.batches import Leaf, learn_leaf
-from manyclass.spectral_tree.filter import Node, assemble, nodes_of
-from manyclass.spectral_tree.kernels import OWN_BIAS, OWN_NOTHING, Classifier, Rows, learn_batch
+from manyclass.spectral_tree.filter import Node, assemble, nodes_of, rows_with
+from manyclass.spectral_tree.kernels import OWN_BIAS, OWN_NOTHING, Classifier, learn_batch
 from tests.reference import spectral_tree as reference
 from tests.spectral_tree.rows import both, labels_of, options_of, random_rows
 
@@ -22,7 +22,7 @@ def train(X_batch, Y, options, order=None, n_features=50, table_bits=20, size=1.
     shared, own = make_bank(7, n_features, table_bits, False), make_bank(own_row + 4, 1, 20, False)
     scale = make(Scale, feature=n_features)
     scale.n_rows[0], scale.sq_norm[0] = n, n * size**2
-    rows = Rows(X_batch, *labels_of(Y), np.ones(n))
+    rows = rows_with(X_batch, labels_of(Y), np.ones(n))
     order = np.arange(n) if order is None else order
     learn_leaf(Classifier(shared, own, None), scale, make(Seen), rows, order, Leaf(CANDIDATES, own_row), options)
     return shared, own
@@ -89,7 +89,7 @@ def test_it_equals_training_row_by_row(own, loss):
     scale = make(Scale, feature=50)
     scale.n_rows[0] = scale.sq_norm[0] = 40
     for batch in both(X):
-        rows = Rows(batch, *labels_of(Y), mass)
+        rows = rows_with(batch, labels_of(Y), mass)
         results = []
         for together in (True, False):
             classifier, seen = Classifier(make_bank(7, 50, 20, False), make_bank(4, 1, 20, False), None), make(Seen)

@@ -14,8 +14,8 @@ from manyclass.spectral_tree.filter import (
     grow_forest,
     grow_tree,
     nodes_of,
+    rows_with,
 )
-from manyclass.spectral_tree.kernels import Rows
 from tests.reference import spectral_tree as reference
 from tests.spectral_tree.rows import options_of
 
@@ -32,7 +32,7 @@ def grow_nodes(X, labels, n_jobs=1, weights=None, **changes):
     weights = np.ones(len(X)) if weights is None else weights
     sizes = (X.shape[1], int(labels.label.max()) + 1)
     options = options_of(**changes)
-    return grow_tree(options, Rows(as_batch(X), *labels, weights), sizes, options.seed, n_jobs, lambda share: None)
+    return grow_tree(options, rows_with(as_batch(X), labels, weights), sizes, options.seed, n_jobs, lambda share: None)
 
 
 def grow(*args, **changes):
@@ -134,7 +134,7 @@ def test_trees_are_numbered_one_after_the_other():
 def test_held_out_rows_choose_the_depth():
     X, _, labels = rows(6, n=600, k=40)
     options = options_of(n_candidates=3, validate=True, max_depth=9)
-    all_rows = Rows(as_batch(X), *labels, np.ones(len(X)))
+    all_rows = rows_with(as_batch(X), labels, np.ones(len(X)))
     chosen = grow_forest(options, all_rows, (6, 40), 1, lambda share: None)["tree"].depth.max()
     # Few rows and few candidates: the deepest tree overfits.
     assert 0 < chosen < 9

@@ -131,11 +131,9 @@ def learn_leaf(classifier, scale, seen, rows, order, leaf, options):
 
     Cost: O(features x candidates) for the leaf and O(non-zeros x candidates) per row.
     """
-    most, labels, scorer = np.int64(0), leaf.label, classifier.scorer
-    for o in range(order.shape[0]):
-        most = max(most, rows.pointer[order[o] + 1] - rows.pointer[order[o]])
+    labels, scorer = leaf.label, classifier.scorer
+    n, scratch = labels.shape[0], make_scratch(labels.shape[0] + rows.most_labels, ZERO)
     features, place = find_features(rows.batch, order, scale.inverse.shape[0])
-    n = labels.shape[0]
     bias = np.empty(n, np.float32)
     for c in range(n):
         bias[c] = scorer.bias[labels[c]]
@@ -144,5 +142,5 @@ def learn_leaf(classifier, scale, seen, rows, order, leaf, options):
     block = Block(features, place, np.empty((features.shape[0], n), np.float32), bias)
     fill_block(scorer, labels, block)
     begun = block.weight.copy() if scorer.mask[0] != 0 else block.weight
-    learn_leaf_rows(classifier, scale, seen, rows, order, leaf, options, block, make_scratch(n + most, ZERO))
+    learn_leaf_rows(classifier, scale, seen, rows, order, leaf, options, block, scratch)
     empty_block(scorer, labels, block, begun)

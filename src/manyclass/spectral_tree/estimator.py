@@ -31,8 +31,8 @@ from ..core.validation import (
     rows_between,
 )
 from . import model
-from .filter import find_candidates, grow_forest, nodes_of, unit_rows
-from .kernels import Options, Rows
+from .filter import find_candidates, grow_forest, nodes_of, rows_with, unit_rows
+from .kernels import Options
 
 
 class SpectralTreeClassifier(MultilabelClassifier):
@@ -386,7 +386,7 @@ class SpectralFilter(TransformerMixin, BaseEstimator):
         twin._n_classes = len(classes)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         self._options = twin._resolve_options(X.shape[1], sp.issparse(X), seed)
-        rows = Rows(unit_rows(self._options, as_batch(X)), labels.pointer, labels.label, weights)
+        rows = rows_with(unit_rows(self._options, as_batch(X)), labels, weights)
         sizes = (X.shape[1], len(classes))
         self._state = grow_forest(self._options, rows, sizes, n_threads(self.n_jobs), lambda share: None)
         self.classes_ = classes

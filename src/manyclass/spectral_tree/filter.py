@@ -44,6 +44,11 @@ class Node(NamedTuple):
     spread: float = 1.0
 
 
+def rows_with(batch: Batch, labels: Labels, weight: np.ndarray) -> Rows:
+    """Training rows with their labels."""
+    return Rows(batch, labels.pointer, labels.label, weight, int(np.diff(labels.pointer).max(initial=0)))
+
+
 def grow_forest(options: Options, rows: Rows, sizes: tuple[int, int], n_jobs: int, report: Report) -> State:
     """The groups of all trees. Each tree after the first weights the rows by a random draw.
 
@@ -76,7 +81,7 @@ def grow_tree(
     weight = rows.weight / rows.weight[rows.weight > 0].mean()
     mass = np.bincount(rows.label, np.repeat(weight, np.diff(rows.pointer)), sizes[1])
     head = np.argsort(-mass, kind="stable")[: options.n_head]
-    rows = Rows(rows.batch, *_without(Labels(rows.pointer, rows.label), head), weight)
+    rows = rows_with(rows.batch, _without(Labels(rows.pointer, rows.label), head), weight)
     used = np.flatnonzero(weight > 0)
     several = bool((np.diff(rows.pointer)[used] != 1).any())
     level, parents, depth = [Part(used, weight[used])], [-1], 0

@@ -102,6 +102,7 @@ class Rows(NamedTuple):
     pointer: Array  # (row + 1) where the labels of a row begin
     label: Array
     weight: Array  # (row)
+    most_labels: int  # of one row
 
 
 class Found(NamedTuple):
@@ -547,14 +548,5 @@ def learn_batch(nodes, classifier, scale, seen, rows, order, leaves, options):
 
     Mutates: classifier, seen. Cost: O(candidates x non-zeros) per row.
     """
-    width = nodes.candidates.label.shape[1] + most_labels(rows.pointer)
-    learn_rows(nodes, classifier, scale, seen, rows, order, leaves, options, make_scratch(width, options.rank))
-
-
-@device
-def most_labels(pointer):
-    """The most labels of a row."""
-    most = np.int64(0)
-    for i in range(pointer.shape[0] - 1):
-        most = max(most, pointer[i + 1] - pointer[i])
-    return most
+    scratch = make_scratch(nodes.candidates.label.shape[1] + rows.most_labels, options.rank)
+    learn_rows(nodes, classifier, scale, seen, rows, order, leaves, options, scratch)

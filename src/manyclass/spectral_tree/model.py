@@ -15,7 +15,7 @@ from ..core.state import Candidates, Counts, Linear, Projection, Scale, Seen, St
 from ..core.trees import DEEPEST
 from ..core.updates import ADAGRAD, NORMALIZED_ADAGRAD, SGD
 from .batches import Leaf, learn_leaf
-from .filter import Node, Report, assemble, find_candidates, grow_forest, nodes_of, unit_rows
+from .filter import Node, Report, assemble, find_candidates, grow_forest, nodes_of, rows_with, unit_rows
 from .kernels import (
     OWN_BIAS,
     OWN_NOTHING,
@@ -100,7 +100,7 @@ def fit(
     """Grow the filter from all rows, then train the classifier on random paths [ST §3.2]. Mutates: state."""
     given, n_features = as_labels(labels), n_features_of(state)
     n_classes = max(len(state["scorer"].bias), int(given.label.max(initial=0)) + 1)
-    rows = Rows(unit_rows(options, batch), given.pointer, given.label, weights / weights.mean())
+    rows = rows_with(unit_rows(options, batch), given, weights / weights.mean())
     new = grow_forest(options, rows, (n_features, n_classes), n_jobs, lambda share: report(share / 2))
     n_own = int(new["candidates"].size[new["forest"].own_row >= 0].sum())
     new |= make_classifier(options, n_features, n_classes, max(1, n_own))
