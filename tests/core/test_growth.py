@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from manyclass import OneAgainstAllClassifier
 from manyclass.core.inputs import Dense
 from manyclass.core.labels import EMPTY, mass_of
 from manyclass.core.learners import SGD, NormalizedAdaGrad
@@ -127,15 +128,11 @@ def test_weights_stay_within_the_table(stream, table_bits):
     assert all(np.all(np.isfinite(array)) for array in flatten(state).values())
 
 
-def oaa_config(**changes):
-    settings = {"loss": "softmax", "n_negatives": None, "rank": None, "table_bits": 20, "learner": SGD(), "seed": 3}
-    return one_against_all.Config(**{**settings, **changes})
-
-
 @pytest.mark.parametrize("changes", [{}, {"table_bits": 9}, {"rank": 3}, {"learner": NormalizedAdaGrad()}])
 def test_one_against_all_grows_and_keeps_its_limit(stream, changes):
     X, y, weights = stream
-    config = oaa_config(**changes)
+    settings = {"table_bits": 20, "learner": SGD(), **changes}
+    config = OneAgainstAllClassifier(**settings)._resolve_options(N_FEATURES, False, 3)
     state = one_against_all.init(config, N_FEATURES)
     one_against_all.learn(config, state, Dense(X), y, weights)
     columns = state["columns"]
