@@ -8,7 +8,7 @@ import numpy as np
 from report import at_hand, load_unit, parse, publish
 
 from manyclass import LabelTreeClassifier
-from manyclass.label_tree import clustering
+from manyclass.label_tree import fit
 from manyclass.metrics import precision_at_k
 
 CHANGES = [
@@ -35,7 +35,7 @@ AUTO = {False: {"start": 20, "rate": 2.0, "n_epochs": 5}, True: {"start": 10, "r
 
 
 def divide_at_random(rows, ids, n_parts: int, rng) -> list[np.ndarray]:
-    """Groups of labels of equal size, in place of `clustering.divide`."""
+    """Groups of labels of equal size, in place of `fit.divide`."""
     return np.array_split(rng.permutation(ids), n_parts)
 
 
@@ -67,7 +67,7 @@ def main() -> None:
             scores, seconds, told = [], [], {}
             for seed in range(1 if args.quick else 2):
                 model = LabelTreeClassifier(random_state=seed, n_jobs=2, **options(change, several))
-                random = patch.object(clustering, "divide", divide_at_random)
+                random = patch.object(fit, "divide", divide_at_random)
                 start = time.perf_counter()
                 with random if what == "random tree" else nullcontext():
                     model.fit(X, y)

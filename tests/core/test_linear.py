@@ -1,4 +1,4 @@
-"""Hashed weights: where they go, and that moving to the table keeps the scores."""
+"""Linear predictors: hashed weights, growth, and steps that do not depend on the unit of the inputs."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,10 @@ import pytest
 from manyclass.core import linear
 from manyclass.core.inputs import Csr, Dense
 from manyclass.core.linear import grow_bank, make_bank
-from manyclass.one_against_all import columns
+from manyclass.core.state import Scale, make
+from manyclass.core.updates import NORMALIZED_ADAGRAD, SGD, observe_scale, pace
+from manyclass.jit import kernel
+from manyclass.one_against_all.kernels import buckets
 
 
 def test_slots_are_spread_evenly():
@@ -21,10 +24,10 @@ def test_slots_are_spread_evenly():
 
 def test_buckets_are_spread_evenly_and_nest():
     features = np.arange(2**14, dtype=np.int32)
-    fine, coarse = columns.buckets(features, 1023), columns.buckets(features, 255)
+    fine, coarse = buckets(features, 1023), buckets(features, 255)
     assert np.bincount(fine, minlength=1024).max() < 50
     np.testing.assert_array_equal(fine & 255, coarse)
-    np.testing.assert_array_equal(columns.buckets(features, 0), features)
+    np.testing.assert_array_equal(buckets(features, 0), features)
 
 
 def trained_bank(rows, n_features, adaptive):
@@ -62,14 +65,43 @@ def test_moving_to_the_table_keeps_scores_without_collisions(adaptive):
 
 def test_growing_keeps_weights_until_they_no_longer_fit():
     bank = trained_bank(4, 10, True)
-    larger = grow_bank(bank, 8, 10, 8)
+    larger = grow_bank(bank, 8, 10, 8, True)
     assert larger.weight.shape == larger.grad_sq.shape == (8, 10)
     np.testing.assert_array_equal(larger.weight[:4], bank.weight)
     assert not larger.weight[4:].any()
-    moved = grow_bank(larger, 32, 10, 8)
+    moved = grow_bank(larger, 32, 10, 8, True)
     assert moved.weight.shape == moved.grad_sq.shape == (1, 256)
     assert moved.bias.shape == (32,)
-    assert grow_bank(moved, 64, 10, 8).weight is moved.weight
+    assert grow_bank(moved, 64, 10, 8, True).weight is moved.weight
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_a_bank_of_one_number_grows_by_its_learner(adaptive):
+    """Its shape does not tell whether it has sums of squared gradients."""
+    larger = grow_bank(make_bank(1, 1, 20, adaptive), 4, 1, 20, adaptive)
+    assert larger.weight.shape == (4, 1)
+    assert larger.grad_sq.shape == ((4, 1) if adaptive else (1, 1))
+
+
+@kernel
+def learn_and_score(bank, batch, scale, update, scores):
+    for i in range(scores.shape[0]):
+        step = pace(update, 2.0, scale, observe_scale(scale, batch, i))
+        scores[i] = linear.score(bank, 1, batch, i)
+        linear.learn(bank, 1, batch, i, 1.0 if scores[i] > i % 3 - 1.0 else -1.0, step, scale)
+
+
+@pytest.mark.parametrize("update", [SGD, NORMALIZED_ADAGRAD])
+@pytest.mark.parametrize("table_bits", [20, 3])
+def test_steps_do_not_depend_on_the_unit(update, table_bits):
+    """Down to values of 1e-30, the smallest that `fit` accepts: products of two steps leave the range of float32."""
+    X = np.random.default_rng(0).standard_normal((50, 6)).astype(np.float32)
+    expected = None
+    for power in (0, -50, -64, -65, -66, -75, -85, -98):
+        bank, scale, scores = make_bank(2, 6, table_bits, update != SGD), make(Scale, feature=6), np.empty(50)
+        learn_and_score(bank, Dense(X * np.float32(2.0**power)), scale, update, scores)
+        expected = scores if expected is None else expected
+        np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_dense_and_sparse_rows_score_alike():

@@ -351,9 +351,10 @@ class Size(NamedTuple):
 
 def expected_size(options: Any, n_classes: int, n_learned: int | None) -> Size:
     """Size of a tree after `n_learned` rows, by default 2,000 per class: fitted to ALOI, Isolet and WordNet."""
-    rows = (n_learned or 2000 * n_classes) / n_classes
+    rows, most = (n_learned or 2000 * n_classes) / n_classes, options.nodes_per_class
     depth, mass = max(1.0, math.log2(n_classes)), 1.0 + options.split_mass
-    per_class = min(options.nodes_per_class, rows / (1.4 * mass), 0.17 * depth * math.sqrt(rows / mass))
+    rows = min(rows, mass * max(1.4 * most, (most / (0.17 * depth)) ** 2))  # later rows find a full tree
+    per_class = min(most, rows / (1.4 * mass), 0.17 * depth * math.sqrt(rows / mass))
     n_splits = n_classes * per_class
     return Size(n_splits, n_classes * min(2.0 * depth * rows**0.4, 2.0 * n_splits + 1.0))
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from manyclass import OneAgainstAllClassifier
 from manyclass.core.inputs import Dense
 from manyclass.core.learners import SGD, NormalizedAdaGrad
 from manyclass.core.state import flatten
@@ -21,15 +22,11 @@ def stream():
     return X, y, rng.uniform(0.5, 1.5, len(y))
 
 
-def oaa_config(**changes):
-    settings = {"loss": "softmax", "n_negatives": None, "rank": None, "table_bits": 20, "learner": SGD(), "seed": 3}
-    return one_against_all.Config(**{**settings, **changes})
-
-
 @pytest.mark.parametrize("changes", [{}, {"table_bits": 9}, {"rank": 3}, {"learner": NormalizedAdaGrad()}])
 def test_one_against_all_grows_and_keeps_its_limit(stream, changes):
     X, y, weights = stream
-    config = oaa_config(**changes)
+    settings = {"table_bits": 20, "learner": SGD(), **changes}
+    config = OneAgainstAllClassifier(**settings)._resolve_options(N_FEATURES, False, 3)
     state = one_against_all.init(config, N_FEATURES)
     one_against_all.learn(config, state, Dense(X), y, weights)
     columns = state["columns"]
