@@ -261,3 +261,9 @@ def test_broken_parquet_files_are_refused(tmp_path, refused):
     for end in range(0, len(content), 37):
         path.write_bytes(content[:end])
         assert "Parquet" in str(refused(path, Reading(label="l")))
+
+
+def test_json_keys_that_are_not_utf8_are_not_columns(make):
+    path = make("a.jsonl", '{"l": "a", "n": 1, "\\ud800": 2}\n')
+    source = Source(path, Reading(label="l"))
+    assert source.reading.columns == ("n",) and [chunk.X.nnz for chunk in source.chunks()] == [1]

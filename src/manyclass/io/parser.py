@@ -22,8 +22,8 @@ GOOD, BLANK, NO_LABEL, BAD_LABEL, ONE_LABEL_ONLY, LABEL_TOO_LARGE, LABEL_NOT_UTF
 INDEX_ZERO, INDEX_TOO_LARGE, INDEX_BEYOND, BAD_VALUE, TOO_LARGE = range(9, 14)
 NO_NAMESPACE, NO_NAME, BAD_WEIGHT, PRODUCT_TOO_LARGE, SUM_TOO_LARGE = range(14, 19)
 
-# Positions in `Parsed.size`: the filled length of each array, and rows with an index 0.
-ROWS, FEATURES, LABELS, BAD, SLOW, ZERO_ROWS = range(6)
+# Positions in `Parsed.size`: the filled length of each array.
+ROWS, FEATURES, LABELS, BAD, SLOW = range(5)
 
 LARGEST_INDEX = 2**62
 _LONGEST_NUMBER = 18  # digits of a Vowpal Wabbit feature name that counts as an index
@@ -49,13 +49,13 @@ class Rules(NamedTuple):
 class Parsed(NamedTuple):
     """The contents of a block of lines."""
 
-    size: np.ndarray  # (6,) i8, see above
+    size: np.ndarray  # (5,) i8, see above
     lines: np.ndarray  # (line,) i8: the line of each row
     indptr: np.ndarray  # (line + 1,) i8
     indices: np.ndarray  # (feature,) i4
     values: np.ndarray  # (feature,) f4
     places: np.ndarray  # (feature,) i4: position in the block to report if its sum is too large
-    pointer: np.ndarray  # (line + 1,) i8: labels of a row
+    pointer: np.ndarray  # (line + 1,) i8: labels of each row
     labels: np.ndarray  # (label,) i8
     spans: np.ndarray  # (label, 2) i4: its position in the block
     bad: np.ndarray  # (line, 3) i8: line, position in the block, reason
@@ -299,12 +299,11 @@ def _qid_end(data, position, stop):
 def _read_features(data, position, stop, rules, parsed):
     """Read `index:value ...` up to stop: (GOOD or the reason, where). Mutates: parsed."""
     size = parsed.size
-    has_zero, first_token = 0, True
+    first_token = True
     while True:
         while position < stop and _is_space(data[position]):
             position += 1
         if position == stop:
-            size[ZERO_ROWS] += has_zero
             return GOOD, position
         begin, index = position, np.int64(0)
         while position < stop and _is_digit(data[position]):
@@ -327,8 +326,6 @@ def _read_features(data, position, stop, rules, parsed):
             return BAD_INDEX, begin
         if index > LARGEST_INDEX:
             return INDEX_TOO_LARGE, begin
-        if index == 0:
-            has_zero = 1
         index -= rules.base
         if index < 0:
             return INDEX_ZERO, begin

@@ -184,5 +184,5 @@ class Source:
                 self.n_skipped = chunk.n_skipped
                 yield chunk
         finally:
-            pieces.close()  # closes the file, also if the caller stops early or a row is bad
+            pieces.close()  # closes the file, also if the caller stops early or a line is bad
         self.n_skipped = n_bad  # also if no good row follows

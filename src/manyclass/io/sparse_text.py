@@ -25,7 +25,7 @@ _WORD = re.compile(r"[^ \t]+")
 def _empty_parsed(n_lines: int, n_features: int, n_labels: int) -> Parsed:
     """Arrays for the most that a block can contain."""
     return Parsed(
-        size=np.zeros(6, dtype=np.int64),
+        size=np.zeros(5, dtype=np.int64),
         lines=np.empty(n_lines, dtype=np.int64),
         indptr=np.zeros(n_lines + 1, dtype=np.int64),
         indices=np.empty(n_features, dtype=np.int32),
@@ -49,8 +49,8 @@ class _Rows(NamedTuple):
     bad: dict[int, Any]  # bad lines: a Fault, or the position in the block and the kernel's reason
 
 
-def _parse(block: bytes, spans: np.ndarray, rules: Rules) -> tuple[_Rows, Parsed]:
-    """The rows at `spans` (start and stop of each line in the block), and the kernel's result."""
+def _parse(block: bytes, spans: np.ndarray, rules: Rules) -> _Rows:
+    """The rows at `spans` (start and stop of each line in the block)."""
     data = np.frombuffer(block, dtype=np.uint8)
     kernel, separators = (parser.parse_names, b" \t|") if rules.format == parser.VW else (parser.parse_lines, b":")
     n_features = sum(int(np.count_nonzero(data == byte)) for byte in separators)  # each feature has one
@@ -71,7 +71,7 @@ def _parse(block: bytes, spans: np.ndarray, rules: Rules) -> tuple[_Rows, Parsed
         per_row = np.diff(pointer)
         labels, pointer = labels[np.repeat(keep, per_row)], np.cumsum(np.append(0, per_row[keep]))
         X, lines = X[keep], lines[keep]
-    return _Rows(X, labels, pointer, lines, bad), parsed
+    return _Rows(X, labels, pointer, lines, bad)
 
 
 def _round_slow(block: bytes, parsed: Parsed, wrong: list[tuple[int, int]]) -> None:
@@ -184,25 +184,26 @@ class SvmlightReader(Reader):
     @classmethod
     def resolve(cls, path: str, reading: Reading, block: Block, labelled: bool) -> Reading:
         """Find the index base, the number of labels per row and their kind from the good ones of the first lines."""
-        general = replace(reading, labels="several", label_kind="text", index_base=0)
-        rows, parsed = cls(path, general, labelled, True)._parsed(block)
+        # With so many features, practically no other index is hashed to 0.
+        general = replace(reading, labels="several", label_kind="text", index_base=0, n_features=2**31 - 1)
+        rows = cls(path, general, labelled, True)._rows(block)
         found: dict[str, Any] = {}
         if reading.index_base is None:
-            found["index_base"] = 0 if parsed.size[parser.ZERO_ROWS] else 1
+            found["index_base"] = 0 if 0 in rows.X.indices else 1
         if labelled and reading.labels is None:
             found["labels"] = "several" if np.any(np.diff(rows.pointer) != 1) else "one"
         if labelled and reading.label_kind is None:
             found["label_kind"] = "text" if mostly_text(rows.labels) else "int"
         return replace(reading, **found)
 
-    def _parsed(self, block: Block) -> tuple[_Rows, Parsed]:
+    def _rows(self, block: Block) -> _Rows:
         ends = np.flatnonzero(np.frombuffer(block.data, dtype=np.uint8) == ord("\n"))
         starts = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1] + 1])[: len(ends)]
         return _parse(block.data, np.column_stack([starts, ends]), self._rules)
 
     def read(self, block: Block) -> Piece:
         """The rows of a block."""
-        rows, _ = self._parsed(block)
+        rows = self._rows(block)
         return _piece(self, block, rows, np.ones(rows.X.shape[0]), self._rules)
 
 
@@ -341,7 +342,7 @@ class VwReader(Reader):
                     break
             start += len(raw) + 1
         rules = Rules(parser.VW, self.reading.width, 0, 0, 0, 0, 0, 0, int(self.skip))
-        rows, _ = _parse(block.data, np.array(spans, dtype=np.int64).reshape(-1, 2), rules)
+        rows = _parse(block.data, np.array(spans, dtype=np.int64).reshape(-1, 2), rules)
         bad |= {heads[row][0]: fault for row, fault in rows.bad.items()}
         good = [heads[row] for row in rows.lines.tolist()]
         labels, pointer = label_arrays([head[1] for head in good], self.reading)
