@@ -275,10 +275,9 @@ def test_memory_counts_what_a_bank_takes():
 
 @pytest.mark.parametrize(("n_classes", "rows_per_class"), [(1000, 5), (1000, 20), (4000, 5)])
 @pytest.mark.parametrize("noise", [0.3, 1.0])
-@pytest.mark.parametrize("beam", [1, 8])
-def test_memory_estimate_is_within_a_factor_of_two(n_classes, rows_per_class, noise, beam):
+def test_memory_estimate_is_within_a_factor_of_two(n_classes, rows_per_class, noise):
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(n_classes), rows_per_class)
     X = rng.standard_normal((n_classes, 50))[y] + noise * rng.standard_normal((len(y), 50))
-    clf = RecallTreeClassifier(random_state=0, n_epochs=2, beam=beam).fit(X, y)
+    clf = RecallTreeClassifier(random_state=0, n_epochs=2).fit(X, y)
     assert 0.5 <= clf.estimate_memory(50, n_classes, n_rows=len(y)) / clf.n_bytes_ <= 2.0
