@@ -136,12 +136,11 @@ MODELS = [
 def test_estimate_of_memory_is_near_the_truth(model, many):
     X, y = many
     model = model.set_params(random_state=0, n_epochs=3)
-    estimate = model.estimate_memory(X.shape[1], 150)
+    n_rows = {"n_rows": len(y)} if isinstance(model, RecallTreeClassifier) else {}
+    estimate = model.estimate_memory(X.shape[1], 150, **n_rows)
     actual = model.fit(X, y).n_bytes_
-    # An upper bound where the recall bound ends the descent or few (node, class) pairs come to learn.
-    held_back = isinstance(model, RecallTreeClassifier) and (model.beam == 1 or model.path_features != "off")
     # Counted with all the nodes that they may have.
-    held_back |= isinstance(model, LomTreeClassifier) or (isinstance(model, MlomTreeClassifier) and model.guests)
+    held_back = isinstance(model, LomTreeClassifier) or (isinstance(model, MlomTreeClassifier) and model.guests)
     assert 0.5 <= estimate / actual <= (6.0 if held_back else 2.0)
 
 
