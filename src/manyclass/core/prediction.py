@@ -59,7 +59,8 @@ class PredictionMixin:
         labels : ndarray of shape (n_samples,)
             Predicted labels.
         """
-        return self.classes_[self._predict(self._check_inputs(X), 1).labels[:, 0]]
+        found = self._predict(self._check_inputs(X), 1)
+        return self.classes_[found.labels[:, 0]]
 
     def predict_topk(self, X, k=None) -> tuple[np.ndarray, np.ndarray]:
         """Predict the k best labels of each row with their scores, best first.

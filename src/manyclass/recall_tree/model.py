@@ -338,7 +338,9 @@ def memory(options: Options, n_features: int, n_classes: int, n_rows: int | None
     n_nodes = _doubled(_FIRST_NODES, int(most) + _newborn(options))
     n_seen = n_classes * -math.expm1(-n_rows / n_classes)
     spread = (n_rows / n_seen) ** _SPREAD
-    entries_at = [n_seen * min(n, spread) for n in nodes_at]
+    if options.bernstein >= 0:  # rows stop at about the depth that several paths would have
+        depth = int(kernels.depth_limit(n_classes, n_slots, options._replace(beam=2)))
+    entries_at = [n_seen * min(n, spread) for n in nodes_at[: depth + 1]]
     n_entries = int(sum(entries_at))
     adaptive, bits = is_adaptive(options.update), options.table_bits
     total = bank_bytes(n_nodes, n_features, bits, options.router_update != SGD)
