@@ -1,6 +1,6 @@
 """ALOI of the Recall Tree paper (§4.2, Figure 4): test error, recall, work and space against one-against-all.
 
-The best setting was chosen on a tenth of the training rows; docs/log/aloi.md lists what was tried.
+The best setting was chosen on a tenth of the training rows; docs/what_we_tried.md lists what was tried.
 """
 
 import numpy as np
