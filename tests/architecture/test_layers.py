@@ -147,5 +147,14 @@ def test_no_path_of_one_machine():
     assert not found
 
 
+def test_links_between_pages_lead_somewhere():
+    broken = []
+    for page in (path for path in project_texts() if path.suffix == ".md"):
+        for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            if not link.startswith("http") and not (page.parent / link).exists():
+                broken.append(f"{named(page)}: {link}")
+    assert not broken
+
+
 def test_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 100
