@@ -217,8 +217,8 @@ class LabelTreeClassifier(MultilabelClassifier):
         -------
         n_bytes : int
             Without `n_rows` an upper bound, many times too high for sparse text. With both, usually within a factor of
-            2: 1.3 to 1.6 times the actual size on WordNet, CLINC150 and EURLex-4K. The actual size after training is `n_bytes_`; after
-            `partial_fit` it includes spare capacity.
+            2: 1.3 to 1.6 times the actual size on WordNet, CLINC150 and EURLex-4K. The actual size after training is
+            `n_bytes_`; after `partial_fit` it includes spare capacity.
         """
         bound = super().estimate_memory(n_features, n_classes, sparse, multilabel)
         if n_rows is None and n_nonzero is None:
