@@ -382,3 +382,20 @@ def test_a_few_rows_without_values_are_no_error(text):
         model = getattr(LabelTreeClassifier(random_state=0, arity=4), method)(X, y)
         assert np.isfinite(model.predict_topk(X, 1)[1]).all()
         assert model.score(X[:-5], y[:-5]) > 0.9
+
+
+# -- memory ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_estimate_of_memory_with_rows_and_non_zeros_is_near_the_truth(several):
+    X, Y = make_text(3, 3000, 300, n_features=20_000)
+    model = LabelTreeClassifier(random_state=0).fit(X, Y if several else Y.toarray().argmax(axis=1))
+    size = {"sparse": True, "multilabel": several, "n_rows": X.shape[0], "n_nonzero": X.nnz / X.shape[0]}
+    estimate = model.estimate_memory(20_000, len(model.classes_), **size)
+    assert 0.5 <= estimate / model.n_bytes_ <= 2.0
+    assert model.estimate_memory(20_000, 300, sparse=True) > 4 * estimate
+    with pytest.raises(ValueError, match="n_rows"):
+        model.estimate_memory(20_000, 300, n_nonzero=3)
+    with pytest.raises(ValueError, match="n_nonzero"):
+        model.estimate_memory(20_000, 300, n_rows=10, n_nonzero=20_001)

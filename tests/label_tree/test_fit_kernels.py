@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manyclass.core.inputs import Dense
-from manyclass.core.state import make
+from manyclass.core.state import Scale, make
 from manyclass.label_tree import fit_kernels as kernel
 from manyclass.label_tree.fit import empty_blocks
 from manyclass.label_tree.kernels import NOBODY, LabelTree, Rows
@@ -48,11 +48,11 @@ def test_training_of_nodes_equals_reference(seed, sparse, loss, n_outputs, votes
     bias, sq_norm = blocks.bias, blocks.sq_norm
     feature, (weight, total) = np.empty(2 * n_features, np.int32), np.empty((2, 2 * n_features, width), np.float32)
     out = kernel.Trained(nodes, np.zeros(2, np.int64), feature, weight, total)
-    data = kernel.Weighted(Rows(as_batch(X, sparse), scales), weights, n_features)
+    data = Rows(as_batch(X, sparse), scales, weights)
     pairs = kernel.Pairs(np.repeat(nodes, np.diff(pointer)), rows, bits(true), others)
-    used = kernel.fit_nodes(tree, blocks, data, pairs, votes, options, out)
-    assert used == out.count.sum()
-    edges = np.concatenate([[0], np.cumsum(out.count)])
+    used = kernel.fit_nodes(tree, blocks, make(Scale, feature=n_features), data, pairs, votes, options, out)
+    assert used == out.n_blocks.sum()
+    edges = np.concatenate([[0], np.cumsum(out.n_blocks)])
     for k, node in enumerate(nodes):
         mine, written = slice(pointer[k], pointer[k + 1]), slice(edges[k], edges[k + 1])
         orders = np.empty((3, len(rows[mine])), np.int64)
@@ -84,9 +84,9 @@ def test_sums_over_each_leaf_before_training():
     true = np.eye(4)[rng.integers(0, 4, 20)]
     options, others = configure(start=6.0), np.zeros(20)
     tree, blocks = leaves(2, 4, options, 0.5)
-    data = kernel.Weighted(Rows(Dense(X), np.ones(20, np.float32)), weights, 6)
+    data = Rows(Dense(X), np.ones(20, np.float32), weights)
     pairs = kernel.Pairs(np.ones(20, np.int64), np.arange(20), bits(true), np.zeros(20))
-    kernel.start_sums(tree, blocks, data, pairs, options, others)
+    kernel.start_sums(tree, blocks, make(Scale, feature=6), data, pairs, options, others)
     node = reference.Node([], True, 0, 0, np.zeros((6, 4)), X.T.astype(float) @ (weights[:, None] * true), 0.5)
     np.testing.assert_allclose(others, [reference.log_sum(node.scores(x, 6.0)) for x in X], rtol=1e-4)
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from manyclass.core.inputs import Csr, Dense
 from manyclass.core.state import make, resize
 from manyclass.label_tree import weights as kernel
+from manyclass.label_tree.model import unfold
 from manyclass.label_tree.weights import Blocks, make_scratch
 
 N_NODES, N_FEATURES = 4, 40
@@ -181,7 +182,7 @@ def test_a_start_in_the_weights_scores_the_same_and_can_be_taken_out(width):
             expected = expected_scores(blocks, weight, total, node, x, 0.5, starts[node])
             np.testing.assert_allclose(one, expected, rtol=1e-4, atol=1e-4)
             np.testing.assert_allclose(many, expected, rtol=1e-4, atol=1e-4)
-    kernel.unfold(folded, starts)
+    unfold(folded, starts)
     np.testing.assert_allclose(folded.weight, blocks.weight, rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(folded.sq_norm, blocks.sq_norm)
 

@@ -10,7 +10,6 @@ from manyclass.core.protocol import Labels
 from manyclass.core.state import copy, flatten
 from manyclass.label_tree import model
 from manyclass.label_tree.kernels import first_bias
-from manyclass.label_tree.weights import unfold
 
 from .label_tree import LabelTree, Node
 
@@ -77,12 +76,12 @@ def own_labels(labels, i):
 def read_tree(options, state, suffix=""):
     """The reference with the weights of a trained tree."""
     tree, blocks, n_features = state[f"tree{suffix}"], copy(state[f"blocks{suffix}"]), len(state["scale"].inverse)
-    unfold(blocks, model.starts_of(options, tree))
+    model.unfold(blocks, model.starts_of(options, tree))
     nodes = []
     for n in range(int(tree.n_nodes[0])):
         size = int(tree.size[n])
         weight, total = np.zeros((2, n_features, size))
-        for f, record in table_of(blocks, n):
+        for f, record in zip(*model.table_of(blocks, n), strict=True):
             weight[f], total[f] = blocks.weight[record, :size], blocks.total[record, :size]
         outputs, bias = tree.outputs[n, :size].tolist(), blocks.bias[n, :size].astype(float)
         where = int(tree.parent[n]), int(tree.place[n])
@@ -91,12 +90,6 @@ def read_tree(options, state, suffix=""):
     return LabelTree(
         nodes, enumerate(tree.mass), run, loss=loss_of(options), **{name: getattr(options, name) for name in OPTIONS}
     )
-
-
-def table_of(blocks, node):
-    """[(feature, record)] of a node."""
-    table = slice(int(blocks.first[node]), int(blocks.first[node]) + int(blocks.mask[node]) + 1)
-    return [(f, r) for f, r in zip(blocks.feature[table], blocks.record[table], strict=True) if f >= 0]
 
 
 def same_trees(one, other, rtol=1e-3, atol=1e-4):
@@ -149,7 +142,7 @@ def check_tree(options, state, labels, suffix=""):
         assert not blocks.sq_norm[number, size:].any()
         unused = first_bias(options, node.is_leaf)
         assert np.all(blocks.bias[number, size:] == unused)  # a new output begins with it
-        own = [record for _, record in table_of(blocks, number)]
+        own = model.table_of(blocks, number)[1].tolist()
         assert not blocks.weight[own, size:].any()
         assert not blocks.total[own, size:].any()
         records += own

@@ -43,8 +43,9 @@ def check_finite(state: State) -> None:
             flat = array.reshape(-1)
             for first in range(0, len(flat), _CHECKED):
                 good = np.isfinite(flat[first : first + _CHECKED])
-                at = first + int(good.argmin())
-                need(good.all(), f"array {name} contains a number that is not finite, at position {at}.")
+                if not good.all():
+                    at = first + int(good.argmin())
+                    raise ModelFormatError(f"array {name} contains a number that is not finite, at position {at}.")
 
 
 def check_option_types(options: Any, constraints: dict[str, Constraint]) -> None:

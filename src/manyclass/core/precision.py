@@ -76,8 +76,9 @@ def _scales(arrays: dict[str, np.ndarray], name: str, n: int) -> np.ndarray:
     scale = _vector(arrays, name, "f4")
     need(len(scale) == -(-n // _RUN), f"array {name} has {len(scale)} scales for {n} weights in runs of {_RUN}.")
     good = (scale >= 0) & (scale <= _LARGEST)  # of NaN neither
-    at = int(good.argmin())
-    need(good.all(), f"array {name} contains {scale[at]}, which is not a valid scale, at position {at}.")
+    if not good.all():
+        at = int(good.argmin())
+        raise ModelFormatError(f"array {name} contains {scale[at]}, which is not a valid scale, at position {at}.")
     return scale
 
 

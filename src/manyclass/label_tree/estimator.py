@@ -3,7 +3,6 @@
 import math
 from numbers import Integral, Real
 
-import numpy as np
 from sklearn.base import clone
 
 from ..core.losses import LOSSES
@@ -79,6 +78,17 @@ class LabelTreeClassifier(MultilabelClassifier):
         Size of the model in bytes.
     n_features_in_ : int
         Number of features.
+
+    Notes
+    -----
+    The meaning of the scores of `predict_topk` depends on the loss. P(path) is the product of the probabilities of the
+    routers from the root to the leaf of a label, and s the score of the predictor of the label.
+
+    - softmax: s + `prior` x log P(path), log-odds up to a constant per row;
+    - logistic: log(sigmoid(s)) + `prior` x log P(path), never above 0. After a matrix y it is the logarithm of the
+      result of `predict_proba`; with one label per row, that scales exp(score) to sum 1;
+    - several trees: the logarithm of the result of `predict_proba`, the mean over the trees; a tree that did not reach
+      the label counts as 0.
 
     Examples
     --------
@@ -206,48 +216,22 @@ class LabelTreeClassifier(MultilabelClassifier):
         Returns
         -------
         n_bytes : int
-            Without `n_rows` an upper bound, many times too high for sparse text. With both, 1.3 to 1.6 times the
-            actual size on WordNet, CLINC150 and EURLex-4K. The actual size after training is `n_bytes_`; after
-            `partial_fit` it includes spare capacity.
+            Without `n_rows` an upper bound, many times too high for sparse text. With both, usually within a factor of
+            2: 1.3 to 1.6 times the actual size on WordNet, CLINC150 and EURLex-4K. The actual size after training is
+            `n_bytes_`; after `partial_fit` it includes spare capacity.
         """
         bound = super().estimate_memory(n_features, n_classes, sparse, multilabel)
         if n_rows is None and n_nonzero is None:
             return bound
         if not isinstance(n_rows, Integral) or int(n_rows) < 1:
             raise ValueError(f"n_rows must be an integer of at least 1, got {n_rows!r}.")
-        if n_nonzero is not None and not (isinstance(n_nonzero, Real) and 0 <= float(n_nonzero) <= n_features):
+        n_nonzero = n_features if n_nonzero is None else n_nonzero
+        if not isinstance(n_nonzero, Real) or not 0 <= float(n_nonzero) <= n_features:
             raise ValueError(f"n_nonzero must be a number from 0 to n_features, got {n_nonzero!r}.")
         other = clone(self)
         other._multilabel, other._n_columns = bool(multilabel), n_classes if multilabel else None
         options = other._resolve_options(int(n_features), sparse, 0)
-        average = None if n_nonzero is None else float(n_nonzero)
-        return model.memory(options, int(n_features), int(n_classes), int(n_rows), average)
-
-    def predict_topk(self, X, k=None) -> tuple[np.ndarray, np.ndarray]:
-        """Predict the k best labels of each row with their scores, best first.
-
-        If fewer than k labels were reached, other labels with score -inf fill the row.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Data.
-        k : int, optional
-            Number of labels, at most the number of classes. Default: 5, or the number of classes if smaller.
-
-        Returns
-        -------
-        labels, scores : ndarrays of shape (n_samples, k)
-            The meaning of a score depends on the loss. P(path) is the product of the routers' probabilities from the
-            root to the leaf of the label, and s the score of the predictor of the label.
-
-            - softmax: s + `prior` x log P(path), log-odds up to a constant per row;
-            - logistic: log(sigmoid(s)) + `prior` x log P(path), never above 0. After a matrix y it is the logarithm of
-              the result of `predict_proba`; with one label per row, that scales exp(score) to sum 1;
-            - several trees: the logarithm of the result of `predict_proba`, the mean over the trees; a tree that did
-              not reach the label counts as 0.
-        """
-        return super().predict_topk(X, k)
+        return model.memory(options, int(n_features), int(n_classes), int(n_rows), float(n_nonzero))
 
 
 ALL_REACHED = 0.2  # prior if the paths reach every leaf

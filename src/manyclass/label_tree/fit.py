@@ -13,7 +13,7 @@ from ..core.inputs import Batch, Csr, Dense
 from ..core.losses import SOFTMAX
 from ..core.protocol import Labels, as_labels, rows_of
 from ..core.state import Scale, Seen, State, make
-from .fit_kernels import Pairs, Trained, Weighted, fit_nodes, start_sums
+from .fit_kernels import Pairs, Trained, fit_nodes, start_sums
 from .kernels import (
     NOBODY,
     SMALLEST_GRADIENT,
@@ -40,7 +40,7 @@ class _Task(NamedTuple):
     """All that training one tree requires."""
 
     options: Options
-    data: Weighted
+    rows: Rows
     labels: Labels
     tree: LabelTree
     scale: Scale
@@ -66,18 +66,17 @@ def fit(
     scale = make(Scale, feature=n_features)
     values = (X.data if sp.issparse(X) else X).ravel()
     scale.n_rows[0], scale.sq_norm[0] = n, np.einsum("i,i->", values, values, dtype=np.float64)
-    rows = Rows(batch, np.empty(n, np.float32))
+    rows = Rows(batch, np.empty(n, np.float32), weights / weights.mean())  # only the ratios of weights count
     row_factors(scale, batch, rows.factor, options)
-    data = Weighted(rows, weights / weights.mean(), n_features)  # only the ratios of weights count
-    mass = np.bincount(labels.label, np.repeat(data.weight, np.diff(labels.pointer)), n_classes)
+    mass = np.bincount(labels.label, np.repeat(rows.weight, np.diff(labels.pointer)), n_classes)
     new: State = {"scale": scale, "seen": make(Seen), "run": make(Run)}
     new["run"].mass[0] = mass.sum()
     new["seen"].n_rows[0], new["seen"].n_labels[0] = n, len(np.unique(labels.label))
     for number in range(options.n_trees):
         own = options._replace(seed=options.seed + number)
-        tree = _cluster(own, X, data, labels, n_classes)
+        tree = _cluster(own, X, rows, labels, n_classes)
         tree.mass[:] = mass
-        blocks = _train_tree(_Task(own, data, labels, tree, scale, n_jobs))
+        blocks = _train_tree(_Task(own, rows, labels, tree, scale, n_jobs))
         new[f"tree{suffix_of(number)}"], new[f"blocks{suffix_of(number)}"] = tree, blocks
         report((number + 1) / options.n_trees)
     state.clear()
@@ -116,7 +115,7 @@ def _votes(task: _Task) -> float:
     """The fewer rows a label has, the more a single word that a new row shares with them must count."""
     if task.options.loss != SOFTMAX or not task.options.normalize or task.options.start == 0:
         return 0.0
-    return min(1.0, FEW_ROWS * np.count_nonzero(task.tree.leaf_of >= 0) / len(task.data.weight))
+    return min(1.0, FEW_ROWS * np.count_nonzero(task.tree.leaf_of >= 0) / len(task.rows.weight))
 
 
 def _router_pairs(tree: LabelTree, labels: Labels) -> Pairs:
@@ -143,14 +142,14 @@ def _router_pairs(tree: LabelTree, labels: Labels) -> Pairs:
 
 def _leaf_pairs(task: _Task, blocks: Blocks) -> Pairs:
     """The rows of each leaf: those whose paths reach it, and those with a label in it."""
-    tree, labels, n = task.tree, task.labels, len(task.data.weight)
+    tree, labels, n = task.tree, task.labels, len(task.rows.weight)
     reached = np.empty((n, task.options.beam), np.int32)
 
     def reach(rows: tuple[int, int]) -> None:
         size = rows[1] - rows[0]
         nothing = np.empty((size, 0), np.int32), np.empty((size, 0)), np.zeros((size, 4), np.int64)
         found = Found(reached[slice(*rows)], *nothing)
-        predict_batch(tree, blocks, task.scale, _part(task.data.rows.batch, *rows), task.options, found, True)
+        predict_batch(tree, blocks, task.scale, _part(task.rows.batch, *rows), task.options, found, True)
 
     step = 1 << 13
     _parallel(reach, [(first, min(n, first + step)) for first in range(0, n, step)], n_jobs=task.n_jobs)
@@ -184,10 +183,11 @@ def _with_others(task: _Task, blocks: Blocks, pairs: Pairs) -> Pairs:
 
     Pairs whose labels have so small a share that no step would be taken are left out: more than half on text.
     """
-    own, n_rows = np.empty(len(pairs.node)), len(task.data.weight)
+    own, n_rows = np.empty(len(pairs.node)), len(task.rows.weight)
 
     def run(part: slice) -> None:
-        start_sums(task.tree, blocks, task.data, Pairs(*(array[part] for array in pairs)), task.options, own[part])
+        chosen = Pairs(*(array[part] for array in pairs))
+        start_sums(task.tree, blocks, task.scale, task.rows, chosen, task.options, own[part])
 
     _parallel(run, _chunks(task, pairs)[0], n_jobs=task.n_jobs)
     top = np.full(n_rows, -np.inf)
@@ -208,7 +208,7 @@ def _train(task: _Task, blocks: Blocks, pairs: Pairs, votes: float) -> Trained:
         nodes = own.node[np.flatnonzero(np.diff(own.node, prepend=-1))]
         weight, total = np.empty((capacity, width), np.float32), np.empty((capacity, width), np.float32)
         out = Trained(nodes, np.zeros(len(nodes), np.int64), np.empty(capacity, np.int32), weight, total)
-        used = fit_nodes(task.tree, blocks, task.data, own, votes, task.options, out)
+        used = fit_nodes(task.tree, blocks, task.scale, task.rows, own, votes, task.options, out)
         return Trained(*out[:2], *(array[:used].copy() for array in out[2:]))
 
     parts, capacities = _chunks(task, pairs)
@@ -224,7 +224,7 @@ def _chunks(task: _Task, pairs: Pairs) -> tuple[list[slice], list[int]]:
     if not len(pairs.node):
         return [], []
     first = np.flatnonzero(np.diff(pairs.node, prepend=-1))
-    batch, n_features = task.data.rows.batch, task.data.n_features
+    batch, n_features = task.rows.batch, len(task.scale.inverse)
     lengths = np.diff(batch.indptr) if isinstance(batch, Csr) else np.full(rows_of(batch), n_features)
     costs = np.add.reduceat(lengths[pairs.row], first)
     most = np.minimum(costs, n_features)
@@ -267,13 +267,13 @@ def _enter(options: Options, old: Blocks, parts: list[Trained]) -> Blocks:
 # -- the tree over the labels --------------------------------------------------------------------------------------
 
 
-def _cluster(options: Options, X: Any, data: Weighted, labels: Labels, n_classes: int) -> LabelTree:
+def _cluster(options: Options, X: Any, rows: Rows, labels: Labels, n_classes: int) -> LabelTree:
     """The tree over all labels that have rows."""
     rng = np.random.default_rng(options.seed)
     present = np.unique(labels.label)
     if len(present) <= options.arity:  # one leaf holds them all
         return grow_tree(np.zeros((n_classes, 1), np.float32), present, options.arity, n_classes, rng)
-    per_label = np.repeat(data.rows.factor * data.weight, np.diff(labels.pointer)).astype(np.float32)
+    per_label = np.repeat(rows.factor * rows.weight, np.diff(labels.pointer)).astype(np.float32)
     Y = sp.csr_array((per_label, labels.label, labels.pointer), shape=(X.shape[0], n_classes))
     return grow_tree(embed(mean_directions(X, Y), N_DIMS, rng), present, options.arity, n_classes, rng)
 

@@ -16,21 +16,13 @@ from ..core.losses import SOFTMAX, log_sum
 from ..core.rng import uniform
 from ..core.state import Array
 from ..jit import device, kernel
-from .kernels import HEAVIEST_STEP, SMALLEST_GRADIENT, Rows, gradient_of, log_add, start_of
+from .kernels import HEAVIEST_STEP, SMALLEST_GRADIENT, gradient_of, log_add, start_of
 from .weights import OpenNode, close_node, make_open_node, plain, score_row, step_row
 
 # Mass of the usual distribution over outputs that every feature is assumed to have seen.
 VOTE_SMOOTHING = np.float32(1.0)
 # After training, blocks of smaller weights are left out, unless the running sums need them.
 SMALLEST_WEIGHT = 0.01
-
-
-class Weighted(NamedTuple):
-    """Training rows."""
-
-    rows: Rows
-    weight: Array  # (row,) f8
-    n_features: int
 
 
 class Pairs(NamedTuple):
@@ -72,7 +64,7 @@ def end_of(pairs, first):
 
 
 @plain
-def make_trainer(data, pairs, width):
+def make_trainer(rows, pairs, n_features, width):
     """Scratch for the largest node."""
     most_rows, most = np.int64(0), np.int64(0)
     first = np.int64(0)
@@ -80,12 +72,12 @@ def make_trainer(data, pairs, width):
         last = end_of(pairs, first)
         length = np.int64(0)
         for q in range(first, last):
-            begin, stop = span(data.rows.batch, pairs.row[q])
+            begin, stop = span(rows.batch, pairs.row[q])
             length += stop - begin
         most_rows, most, first = max(most_rows, last - first), max(most, length), last
-    most = min(most, np.int64(data.n_features))
+    most = min(most, n_features)
     return Trainer(
-        make_open_node(np.int64(data.n_features), most, width),
+        make_open_node(n_features, most, width),
         np.zeros((most + 1, width), np.float32),
         np.empty(width, np.float32),
         np.empty(width, np.float32),
@@ -94,21 +86,22 @@ def make_trainer(data, pairs, width):
 
 
 @kernel
-def fit_nodes(tree, blocks, data, pairs, votes, options, out):
+def fit_nodes(tree, blocks, scale, rows, pairs, votes, options, out):
     """Train nodes on their rows; return the number of blocks written. Mutates: biases and lengths of blocks, out."""
-    return _fit_nodes(tree, blocks, data, pairs, votes, options, out, make_trainer(data, pairs, blocks.bias.shape[1]))
+    trainer = make_trainer(rows, pairs, np.int64(len(scale.inverse)), blocks.bias.shape[1])
+    return _fit_nodes(tree, blocks, rows, pairs, votes, options, out, trainer)
 
 
 @device
-def _fit_nodes(tree, blocks, data, pairs, votes, options, out, trainer):
+def _fit_nodes(tree, blocks, rows, pairs, votes, options, out, trainer):
     written, k, first = np.int64(0), np.int64(0), np.int64(0)
     while first < len(pairs.node):
         last = end_of(pairs, first)
         node = pairs.node[first]
-        n = begin_node(tree, blocks, data, pairs, first, last, options, trainer)
+        n = begin_node(tree, blocks, rows, pairs, first, last, options, trainer)
         if votes > 0.0:
             add_votes(n, tree.size[node], votes, trainer)
-        train_node(tree.size[node], blocks.bias[node], data, pairs, first, last, options, trainer)
+        train_node(tree.size[node], blocks.bias[node], rows, pairs, first, last, options, trainer)
         before = written
         written = keep_blocks(n, trainer, written, out)
         out.n_blocks[k] = written - before
@@ -120,18 +113,19 @@ def _fit_nodes(tree, blocks, data, pairs, votes, options, out, trainer):
 
 
 @kernel
-def start_sums(tree, blocks, data, pairs, options, out):
+def start_sums(tree, blocks, scale, rows, pairs, options, out):
     """Log of the sum over the labels of a leaf for each (leaf, row) pair, before training. Mutates: lengths, out."""
-    _start_sums(tree, blocks, data, pairs, options, out, make_trainer(data, pairs, blocks.bias.shape[1]))
+    trainer = make_trainer(rows, pairs, np.int64(len(scale.inverse)), blocks.bias.shape[1])
+    _start_sums(tree, blocks, rows, pairs, options, out, trainer)
 
 
 @device
-def _start_sums(tree, blocks, data, pairs, options, out, trainer):
-    opened, rows, first = trainer.opened, data.rows, np.int64(0)
+def _start_sums(tree, blocks, rows, pairs, options, out, trainer):
+    opened, first = trainer.opened, np.int64(0)
     while first < len(pairs.node):
         last = end_of(pairs, first)
         node = pairs.node[first]
-        n = begin_node(tree, blocks, data, pairs, first, last, options, trainer)
+        n = begin_node(tree, blocks, rows, pairs, first, last, options, trainer)
         for q in range(first, last):
             i = pairs.row[q]
             score_row(rows.batch, i, rows.factor[i], opened.local, opened.weight, blocks.bias[node], trainer.score)
@@ -141,26 +135,26 @@ def _start_sums(tree, blocks, data, pairs, options, out, trainer):
 
 
 @device
-def begin_node(tree, blocks, data, pairs, first, last, options, trainer):
+def begin_node(tree, blocks, rows, pairs, first, last, options, trainer):
     """Running sums and start weights of a node; return the number of its features. Mutates: blocks.sq_norm, trainer."""
     node = pairs.node[first]
-    n = gather(data, pairs, first, last, tree.size[node], trainer)
+    n = gather(rows, pairs, first, last, tree.size[node], trainer)
     start_weights(n, start_of(options, tree.is_leaf[node] != 0), blocks.sq_norm[node], trainer)
     return n
 
 
 @device
-def gather(data, pairs, first, last, n_outputs, trainer):
+def gather(rows, pairs, first, last, n_outputs, trainer):
     """Number the features of the rows of a node, and sum the rows of each output. Mutates: trainer.
 
     Cost: O(non-zeros).
     """
-    batch, local, total = data.rows.batch, trainer.opened.local, trainer.total
+    batch, local, total = rows.batch, trainer.opened.local, trainer.total
     n = 0
     for q in range(first, last):
         i, true = pairs.row[q], pairs.true[q]
         begin, stop = span(batch, i)
-        factor = data.rows.factor[i] * np.float32(data.weight[i])
+        factor = rows.factor[i] * np.float32(rows.weight[i])
         for j in range(begin, stop):
             v = value(batch, i, j)
             f = feature(batch, j)
@@ -221,12 +215,12 @@ def add_votes(n, n_outputs, votes, trainer):
 
 
 @device
-def train_node(n_outputs, bias, data, pairs, first, last, options, trainer):
+def train_node(n_outputs, bias, rows, pairs, first, last, options, trainer):
     """All epochs of one node, the step falling to 0 along a line. Mutates: trainer, bias.
 
     Cost: O(epochs x non-zeros x outputs).
     """
-    n_rows, batch, factors = last - first, data.rows.batch, data.rows.factor
+    n_rows, batch, factors = last - first, rows.batch, rows.factor
     local, weight, score, gradient = trainer.opened.local, trainer.opened.weight, trainer.score, trainer.gradient
     seed, steps = options.seed + 7919 * (pairs.node[first] + 1), options.n_epochs * n_rows
     for c in range(n_outputs, weight.shape[1]):
@@ -236,13 +230,13 @@ def train_node(n_outputs, bias, data, pairs, first, last, options, trainer):
         for k in range(n_rows):
             q = first + trainer.order[k]
             i = pairs.row[q]
-            if data.weight[i] == 0.0:
+            if rows.weight[i] == 0.0:
                 continue
             score_row(batch, i, factors[i], local, weight, bias, score)
             norm = log_add(log_sum(score, n_outputs), pairs.others[q]) if options.loss == SOFTMAX else 0.0
             if gradient_of(score, n_outputs, pairs.true[q], norm, options.loss, gradient) > SMALLEST_GRADIENT:
                 pace = 1.0 - (epoch * n_rows + k) / steps
-                step = np.float32(options.rate * min(data.weight[i], HEAVIEST_STEP) * pace)
+                step = np.float32(options.rate * min(rows.weight[i], HEAVIEST_STEP) * pace)
                 for c in range(n_outputs):
                     gradient[c] *= step
                 step_row(batch, i, factors[i], local, weight, bias, gradient, options.bias_rate)

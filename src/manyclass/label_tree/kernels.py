@@ -89,10 +89,11 @@ class Run(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows and the factor that each is multiplied with."""
+    """Rows, the factor that each is multiplied with, and their weights in training."""
 
     batch: Batch
     factor: Array  # (row,) f4
+    weight: Array  # (row,) f8
 
 
 class Search(NamedTuple):
@@ -106,6 +107,7 @@ class Search(NamedTuple):
     n_at: Array  # (node + 1,) for sorting
     next_node: Array  # (beam,)
     next_log_prob: Array  # (beam,)
+    touched: Array  # (node,) i8: where a row learns
     work: Array  # (row of the batch, 4) i8: depth, nodes visited, routers scored, labels scored
     scratch: Scratch
     opened: OpenNode
@@ -120,15 +122,6 @@ class Found(NamedTuple):
     work: Array  # (row, 4) i8, added to
 
 
-class Examples(NamedTuple):
-    """Rows to learn from, each with its labels."""
-
-    batch: Batch
-    pointer: Array  # (row + 1,) i8
-    label: Array  # i4
-    weight: Array  # (row,) f8
-
-
 class Stream(NamedTuple):
     """What online learning counts over all rows."""
 
@@ -137,27 +130,19 @@ class Stream(NamedTuple):
     run: Run
 
 
-class Learning(NamedTuple):
-    """Scratch for learning one row."""
-
-    rows: Rows
-    search: Search
-    nodes: Array  # i8: nodes at which the row learns
-    halves: Halves
-
-
 @plain
-def make_search(rows, beam, width, most_leaves, n_nodes, work, scratch, opened):
-    """Scratch for searching `rows` rows at a time."""
+def make_search(rows, beam, width, most_labels, n_nodes, work, scratch, opened):
+    """Scratch for searching `rows` rows at a time, which learn at the leaves of up to `most_labels` labels each."""
     return Search(
         np.empty((rows, beam), np.int32),
         np.empty((rows, beam)),
         np.empty(rows, np.int64),
-        np.empty((rows, most_leaves * width), np.float32),
+        np.empty((rows, (beam + most_labels) * width), np.float32),
         np.empty(rows * beam, np.int64),
         np.empty(n_nodes + 1, np.int64),
         np.empty(beam, np.int32),
         np.empty(beam),
+        np.empty(beam + most_labels * (DEEPEST + 1) + 1, np.int64),
         work,
         scratch,
         opened,
@@ -367,8 +352,8 @@ def predict_batch(tree, blocks, scale, batch, options, found, ranked):
     opened = make_open_node(np.int64(len(scale.inverse)) if most > 0 else np.int64(0), most, width)
     scratch = make_scratch(longest_row(batch, n_rows), width)
     n_nodes = tree.n_nodes[0] if block > 1 else np.int64(0)
-    search = make_search(block, options.beam, width, options.beam, n_nodes, found.work, scratch, opened)
-    rows = Rows(batch, np.empty(n_rows, np.float32))
+    search = make_search(block, options.beam, width, np.int64(0), n_nodes, found.work, scratch, opened)
+    rows = Rows(batch, np.empty(n_rows, np.float32), np.empty(0))
     _predict_rows(tree, blocks, scale, rows, options, search, found, ranked)
 
 
@@ -389,19 +374,28 @@ def _predict_rows(tree, blocks, scale, rows, options, search, found, ranked):
         score_nodes(tree, blocks, rows, first, n, np.bool_(True), options, search)
         for r in range(n):
             labels, scores = found.labels[first + r], found.scores[first + r]
-            size = np.int64(0)
-            for b in range(search.size[r]):
-                node = search.node[r, b]
-                for c in range(tree.size[node]):
-                    label = tree.outputs[node, c]
-                    score = final_score(search.output[r, b * width + c], search.log_prob[r, b], options)
-                    if ranked:
-                        size = offer(labels, scores, size, label, score)
-                    elif size < k:
-                        labels[size], scores[size] = label, score
-                        size += 1
-            for rank in range(size, k):
+            for rank in range(rank_labels(tree, width, r, options, search, labels, scores, ranked), k):
                 labels[rank], scores[rank] = -1, -math.inf
+
+
+@device
+def rank_labels(tree, width, r, options, search, labels, scores, ranked):
+    """The best labels of the leaves that row r reached, or all of them unsorted; return their number.
+
+    Mutates: labels, scores.
+    """
+    size = np.int64(0)
+    for b in range(search.size[r]):
+        node = search.node[r, b]
+        for c in range(tree.size[node]):
+            label = tree.outputs[node, c]
+            score = final_score(search.output[r, b * width + c], search.log_prob[r, b], options)
+            if ranked:
+                size = offer(labels, scores, size, label, score)
+            elif size < len(labels):
+                labels[size], scores[size] = label, score
+                size += 1
+    return size
 
 
 @kernel
@@ -451,81 +445,75 @@ def _merge_row(labels, scores, r, joint, best, best_scores, table, total):
 
 
 @kernel
-def learn_batch(tree, blocks, stream, examples, begin, options):
+def learn_batch(tree, blocks, stream, rows, labels, begin, options):
     """Learn rows begin.. in order; return the first row for which an array is too short, or the number of rows.
 
-    Mutates: tree, blocks, stream.
+    Mutates: tree, blocks, stream, rows.factor.
     """
-    n_rows, width, outputs = np.int64(len(examples.weight)), blocks.bias.shape[1], tree.outputs.shape[1]
+    n_rows, width, outputs = np.int64(len(rows.weight)), blocks.bias.shape[1], tree.outputs.shape[1]
     most_labels = np.int64(0)
     for i in range(n_rows):
-        most_labels = max(most_labels, examples.pointer[i + 1] - examples.pointer[i])
+        most_labels = max(most_labels, labels.pointer[i + 1] - labels.pointer[i])
     opened = make_open_node(np.int64(0), np.int64(0), width)  # single rows open no node
-    scratch = make_scratch(longest_row(examples.batch, n_rows), width)
-    most_leaves, work = options.beam + most_labels, np.zeros((n_rows, 4), np.int64)
-    search = make_search(np.int64(1), options.beam, width, most_leaves, np.int64(0), work, scratch, opened)
-    learning = Learning(
-        Rows(examples.batch, np.empty(n_rows, np.float32)),
-        search,
-        np.empty(options.beam + most_labels * (DEEPEST + 1) + 1, np.int64),
-        Halves(
-            np.empty((outputs, outputs)), np.empty(outputs, np.int64), np.empty(outputs), np.empty(outputs, np.int64)
-        ),
-    )
-    return _learn_rows(tree, blocks, stream, examples, begin, options, learning)
+    scratch, work = make_scratch(longest_row(rows.batch, n_rows), width), np.zeros((n_rows, 4), np.int64)
+    search = make_search(np.int64(1), options.beam, width, most_labels, np.int64(0), work, scratch, opened)
+    gram, side = np.empty((outputs, outputs)), np.empty(outputs, np.int64)
+    halves = Halves(gram, side, np.empty(outputs), np.empty(outputs, np.int64))
+    return _learn_rows(tree, blocks, stream, rows, labels, begin, options, search, halves)
 
 
 @device
-def _learn_rows(tree, blocks, stream, examples, begin, options, learning):
-    rows, search, nodes = learning.rows, learning.search, learning.nodes
-    scale, seen = stream.scale, stream.seen
-    for i in range(begin, len(examples.weight)):
-        weight, labels = examples.weight[i], examples.label[examples.pointer[i] : examples.pointer[i + 1]]
+def _learn_rows(tree, blocks, stream, rows, labels, begin, options, search, halves):
+    batch, scale, seen, run = rows.batch, stream.scale, stream.seen, stream.run
+    best, best_score = search.next_node[:1], search.next_log_prob[:1]
+    for i in range(begin, len(rows.weight)):
+        weight, own = rows.weight[i], labels.label[labels.pointer[i] : labels.pointer[i + 1]]
         if weight == 0.0:
             continue
-        for label in labels:
+        for label in own:
             if label >= len(tree.leaf_of):
                 return i
-        rows.factor[i] = row_factor(scale, examples.batch, i, options)
-        if not enter_labels(tree, blocks, rows, i, labels, options, search, learning.halves):
+        rows.factor[i] = row_factor(scale, batch, i, options)
+        if not enter_labels(tree, blocks, rows, i, own, options, search, halves):
             return i
         follow_paths(tree, blocks, rows, i, np.int64(1), options.beam, options, search)
-        n_leaves, n = touched_nodes(tree, labels, search, nodes)
-        row_begin, row_end = span(examples.batch, i)
-        if not reserve_all(blocks, nodes, n, np.int64(row_end - row_begin)):
+        n_leaves, n = touched_nodes(tree, own, search)
+        row_begin, row_end = span(batch, i)
+        if not reserve_all(blocks, search.touched, n, np.int64(row_end - row_begin)):
             return i
         score_nodes(tree, blocks, rows, i, np.int64(1), np.bool_(True), options, search)
-        predicted, right = best_label(tree, blocks.bias.shape[1], options, search), False
-        for label in labels:
-            right = right or (label == predicted and tree.mass[label] > 0.0)
-            seen.n_labels[0] = max(seen.n_labels[0], label + 1)
+        right = False
+        if rank_labels(tree, blocks.bias.shape[1], np.int64(0), options, search, best, best_score, True) > 0:
+            for label in own:
+                right = right or (label == best[0] and tree.mass[label] > 0.0)
         seen.n_rows[0] += 1
         seen.mass[0] += weight
         if not right:
             seen.wrong_mass[0] += weight
-        step = min(weight, HEAVIEST_STEP) if takes_step(tree, stream.run, labels) else 0.0
-        for label in labels:
+        step = min(weight, HEAVIEST_STEP) if takes_step(tree, run, own) else 0.0
+        for label in own:
+            seen.n_labels[0] = max(seen.n_labels[0], label + 1)
             tree.mass[label] += weight
-            stream.run.mass[0] += weight
+            run.mass[0] += weight
         if step > 0.0:
-            learn_row(tree, blocks, rows, i, labels, options.rate * step, (nodes, n_leaves, n), options, search)
-        for label in labels:
+            learn_row(tree, blocks, rows, i, own, options.rate * step, (n_leaves, n), options, search)
+        for label in own:
             node, place = np.int64(tree.leaf_of[label]), tree.place_of[label]
             while node >= 0:
-                add_to_total(blocks, node, place, examples.batch, i, rows.factor[i] * np.float32(weight))
+                add_to_total(blocks, node, place, batch, i, rows.factor[i] * np.float32(weight))
                 node, place = np.int64(tree.parent[node]), tree.place[node]
         scale.n_rows[0] += 1.0
-        scale.sq_norm[0] += squared_length(examples.batch, i)
-    return len(examples.weight)
+        scale.sq_norm[0] += squared_length(batch, i)
+    return len(rows.weight)
 
 
 @device
-def touched_nodes(tree, labels, search, nodes):
-    """Where a row learns: the leaves reached and the leaves of its labels, then the routers above its labels.
+def touched_nodes(tree, labels, search):
+    """List where a row learns: the leaves reached and the leaves of its labels, then the routers above its labels.
 
-    Returns (number of leaves, number of all nodes). Mutates: nodes.
+    Returns (number of leaves, number of all nodes). Mutates: search.
     """
-    n = np.int64(0)
+    nodes, n = search.touched, np.int64(0)
     for b in range(search.size[0]):
         nodes[n] = search.node[0, b]
         n += 1
@@ -565,19 +553,6 @@ def reserve_all(blocks, nodes, n, length):
 
 
 @device
-def best_label(tree, width, options, search):
-    """The prediction for the row of a search, or -1."""
-    best, label = -math.inf, np.int32(-1)
-    for b in range(search.size[0]):
-        node = search.node[0, b]
-        for c in range(tree.size[node]):
-            score = final_score(search.output[0, b * width + c], search.log_prob[0, b], options)
-            if score > best:
-                best, label = score, tree.outputs[node, c]
-    return label
-
-
-@device
 def takes_step(tree, run, labels):
     """Whether a row corrects weights: not the first row of a label, nor in a run of one label too long for chance.
 
@@ -596,12 +571,12 @@ def takes_step(tree, run, labels):
 
 
 @device
-def learn_row(tree, blocks, rows, i, labels, rate, touched, options, search):
-    """One step at the nodes that a row touches: (nodes, number of leaves, number of all). Mutates: blocks, search.
+def learn_row(tree, blocks, rows, i, labels, rate, sizes, options, search):
+    """One step at the nodes that a row touches; `sizes` are the numbers of leaves and of all. Mutates: blocks, search.
 
     Cost: O(beam + labels x depth) nodes.
     """
-    nodes, n_leaves, n = touched
+    nodes, (n_leaves, n) = search.touched, sizes
     width, scratch, batch, factor = blocks.bias.shape[1], search.scratch, rows.batch, rows.factor[i]
     # Softmax runs over the labels of all leaves together. The scores of the leaves reached are known already.
     norm = NOBODY

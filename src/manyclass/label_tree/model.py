@@ -13,10 +13,10 @@ from ..core.state import Scale, Seen, State, copy, cut, make, resize
 from .fit import empty_blocks, fit, height_of, n_children, suffix_of  # noqa: F401  (fit is one of the model's functions)
 from .kernels import (
     DEEPEST,
-    Examples,
     Found,
     LabelTree,
     Options,
+    Rows,
     Run,
     Stream,
     first_bias,
@@ -24,7 +24,7 @@ from .kernels import (
     merge_batch,
     predict_batch,
 )
-from .weights import LANES, SIZES, Blocks, SlimBlocks, table_size, unfold
+from .weights import LANES, SIZES, Blocks, SlimBlocks, table_size
 
 NAME = "label-tree"
 GROUPS = {"tree": LabelTree, "blocks": (Blocks, SlimBlocks), "scale": Scale, "seen": Seen, "run": Run}
@@ -59,6 +59,28 @@ def starts_of(options: Options, tree: LabelTree) -> np.ndarray:
     return np.where(tree.is_leaf != 0, options.start, 0.5 * options.start)
 
 
+def table_of(blocks: Blocks, node: int) -> tuple[np.ndarray, np.ndarray]:
+    """The features of a node and their records."""
+    table = slice(int(blocks.first[node]), int(blocks.first[node] + blocks.mask[node] + 1))
+    used = blocks.feature[table] >= 0
+    return blocks.feature[table][used], blocks.record[table][used]
+
+
+def start_weights(blocks: Blocks, node: int, record: np.ndarray, start: float, sign: int) -> np.ndarray:
+    """start x direction of the running sums of a node, for sums that are part of the weights (sign -1) or not (1)."""
+    sq_norm = sign * blocks.sq_norm[node]
+    length = np.where(sq_norm > 0, start / np.sqrt(np.where(sq_norm > 0, sq_norm, 1)), 0).astype(np.float32)
+    return blocks.total[record] * length
+
+
+def unfold(blocks: Blocks, starts: np.ndarray) -> None:
+    """Take the start out of the weights of all nodes; `starts` has its weight for each node. Mutates: blocks."""
+    for node in np.flatnonzero((blocks.sq_norm < 0).any(axis=1)).tolist():
+        record = table_of(blocks, node)[1]
+        blocks.weight[record] -= start_weights(blocks, node, record, starts[node], -1)
+        blocks.sq_norm[node] = np.abs(blocks.sq_norm[node])
+
+
 # -- online learning -----------------------------------------------------------------------------------------------
 
 
@@ -66,18 +88,17 @@ def learn(
     options: Options, state: State, batch: Batch, labels: Any, weights: np.ndarray, epoch: int = 0, n_jobs: int = 1
 ) -> None:
     """Learn all rows in order, with longer arrays whenever the kernel requires them. Mutates: state."""
-    examples = Examples(batch, *as_labels(labels), weights)
+    labels, rows = as_labels(labels), Rows(batch, np.empty(len(weights), np.float32), weights)
     before = Stream(*(copy(state[name]) for name in Stream._fields))
     for number, (tree, blocks) in enumerate(trees_of(state)):
         # What is counted over rows is counted once: further trees count in copies.
         stream = Stream(*(copy(group) if number else state[name] for name, group in before._asdict().items()))
-        if (blocks.sq_norm < 0.0).any():  # the running sums change from now on
-            unfold(blocks, starts_of(options, tree))
+        unfold(blocks, starts_of(options, tree))  # the running sums change from now on
         begin = 0
         while begin < len(weights):
-            begin = learn_batch(tree, blocks, stream, examples, begin, options)
+            begin = learn_batch(tree, blocks, stream, rows, labels, begin, options)
             if begin < len(weights):
-                own = examples.label[examples.pointer[begin] : examples.pointer[begin + 1]]
+                own = labels.label[labels.pointer[begin] : labels.pointer[begin + 1]]
                 _enlarge(state, suffix_of(number), int(own.max(initial=0)))
                 tree, blocks = trees_of(state)[number]
 
@@ -191,16 +212,16 @@ def width(options: Options, state: State) -> int:
 
 
 def memory(
-    options: Options, n_features: int, n_classes: int, n_rows: int | None = None, n_nonzero: float | None = None
+    options: Options, n_features: int, n_classes: int, n_rows: int | None = None, n_nonzero: float = 0.0
 ) -> int:
     """Bytes of a model after `fit`, if every row has every feature, or `n_rows` rows have `n_nonzero` features each."""
     width, n_nodes, total = -(-options.arity // LANES) * LANES, 1, 0.0
     for below in range(height_of(n_classes, options.arity), -1, -1):
         known = float(n_features)  # per node
         if n_rows is not None:
-            # A row learns at one node of each level, or with several labels at up to `beam` nodes.
-            n_paths = min(n_nodes, options.beam) if options.multilabel else 1
-            per_node = n_paths * n_rows * (n_features if n_nonzero is None else n_nonzero) / n_nodes
+            # A row leaves blocks at about one node of each level; with logistic loss at more, but fewer than `beam`.
+            n_paths = 1.0 if options.loss == SOFTMAX else min(n_nodes, options.beam**0.5)
+            per_node = n_paths * n_rows * n_nonzero / n_nodes
             known *= 1 - math.exp(-per_node / n_features)  # distinct ones among so many equally frequent features
         total += n_nodes * (8 * width * known + 8 * int(table_size(known)) + 12 * width + 4 * options.arity + 37)
         if below:
@@ -347,52 +368,39 @@ def slim(options: Options, state: State, n_classes: int, prune: float = 0.0) -> 
     """What predictions need: weights with the start in them, without those of absolute value up to `prune`."""
     out = trim(state, n_classes)
     for number, (tree, blocks) in enumerate(trees_of(out)):
-        packed = pack(tree, blocks, starts_of(options, tree)) if isinstance(blocks, Blocks) else blocks
-        out[f"blocks{suffix_of(number)}"] = pruned(packed, prune)
+        out[f"blocks{suffix_of(number)}"] = pack(tree, blocks, starts_of(options, tree), prune)
     return options, out
 
 
-def pack(tree: LabelTree, blocks: Blocks, starts: np.ndarray) -> SlimBlocks:
-    """The weights that are not zero, node by node in the order of features."""
-    n, width = int(tree.n_nodes[0]), blocks.bias.shape[1]
-    features, lanes, values, counts = [], [], [], np.zeros(n + 1, np.int64)
-    bit = np.uint16(1) << np.arange(LANES, dtype=np.uint16)
-    for node in range(n):
-        table = slice(int(blocks.first[node]), int(blocks.first[node] + blocks.mask[node] + 1))
-        feature, record = blocks.feature[table], blocks.record[table]
-        order = np.argsort(feature, kind="stable")[np.count_nonzero(feature < 0) :]
-        sq_norm = blocks.sq_norm[node]
-        length = np.where(sq_norm > 0, starts[node] / np.sqrt(np.where(sq_norm > 0, sq_norm, 1)), 0).astype(np.float32)
-        weights = blocks.weight[record[order]] + blocks.total[record[order]] * length
+def pack(tree: LabelTree, blocks: Blocks | SlimBlocks, starts: np.ndarray, prune: float) -> SlimBlocks:
+    """The weights of absolute value above `prune`, node by node in the order of features."""
+    parts: list[tuple] = []
+    for node, start in enumerate(starts):
+        feature, weights = dense_weights(blocks, node, start)
         weights[:, tree.size[node] :] = 0.0
-        kept = weights != 0
+        kept = np.abs(weights) > prune
         known = kept.any(axis=1)
-        weights, kept = weights[known], kept[known]
-        features.append(feature[order][known])
-        lanes.append((kept.reshape(len(kept), width // LANES, LANES) * bit).sum(axis=2, dtype=np.uint16))
-        values.append(weights[kept])
-        counts[node + 1] = len(kept)
-    feature, lane, value = (np.concatenate(part) for part in (features, lanes, values))
-    return _slim_blocks(counts, feature, lane, value, blocks.bias[:n])
-
-
-def pruned(blocks: SlimBlocks, prune: float) -> SlimBlocks:
-    """Without the weights of absolute value up to `prune`, and without the features that have no other."""
-    if prune <= 0:
-        return blocks
-    bits = (blocks.lanes[:, :, None] >> np.arange(LANES, dtype=np.uint16)) & 1
-    kept = np.abs(blocks.value) > prune
-    bits[bits != 0] = kept
-    lanes = (bits << np.arange(LANES, dtype=np.uint16)).sum(axis=2, dtype=np.uint16)
-    known = lanes.any(axis=1)
-    node = np.repeat(np.arange(len(blocks.bias)), np.diff(blocks.first))
-    counts = np.bincount(node[known] + 1, minlength=len(blocks.first))
-    return _slim_blocks(counts, blocks.feature[known], lanes[known], blocks.value[kept], blocks.bias)
-
-
-def _slim_blocks(counts, feature, lanes, value, bias) -> SlimBlocks:
-    sizes = np.bitwise_count(lanes).sum(axis=1, dtype=np.int64)
+        bits = kept[known].reshape(-1, kept.shape[1] // LANES, LANES) << np.arange(LANES, dtype=np.uint16)
+        parts.append((known.sum(), feature[known], bits.sum(axis=2, dtype=np.uint16), weights[kept]))
+    counts, features, lanes, values = zip(*parts, strict=True)
+    lane, value = np.concatenate(lanes), np.concatenate(values)
     if len(value) >= 1 << 32:
         raise ValueError(f"The slim model has {len(value)} weights, more than a file can hold: use a larger prune.")
-    begin = (np.cumsum(sizes) - sizes).astype(np.uint32)
-    return SlimBlocks(np.cumsum(counts), feature, begin, lanes, value, bias)
+    sizes = np.bitwise_count(lane).sum(axis=1, dtype=np.int64)
+    first, begin = np.cumsum((0, *counts)), (np.cumsum(sizes) - sizes).astype(np.uint32)
+    return SlimBlocks(first, np.concatenate(features), begin, lane, value, blocks.bias)
+
+
+def dense_weights(blocks: Blocks | SlimBlocks, node: int, start: float) -> tuple[np.ndarray, np.ndarray]:
+    """The features of a node, sorted, and their weights (feature, place) with the start in them."""
+    if isinstance(blocks, Blocks):
+        feature, record = table_of(blocks, node)
+        order = np.argsort(feature, kind="stable")
+        record = record[order]
+        return feature[order], blocks.weight[record] + start_weights(blocks, node, record, start, 1)
+    own = slice(blocks.first[node], blocks.first[node + 1])
+    bits = (blocks.lanes[own, :, None] >> np.arange(LANES, dtype=np.uint16)) & 1 != 0
+    weights = np.zeros((len(bits), blocks.bias.shape[1]), np.float32)
+    if len(bits):
+        weights[bits.reshape(weights.shape)] = blocks.value[blocks.begin[own][0] :][: bits.sum()]
+    return blocks.feature[own], weights

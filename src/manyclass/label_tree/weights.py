@@ -355,24 +355,6 @@ def add_to_total(blocks, node, place, batch, i, weight):
     blocks.sq_norm[node, place] += longer
 
 
-@kernel
-def unfold(blocks, starts):
-    """Take the start out of the weights of all nodes; `starts` has its weight for each node. Mutates: blocks."""
-    width = blocks.sq_norm.shape[1]
-    length = np.empty(width, np.float32)
-    for node in range(len(starts)):
-        for c in range(width):
-            sq_norm = blocks.sq_norm[node, c]
-            length[c] = np.float32(starts[node] / math.sqrt(-sq_norm)) if sq_norm < 0.0 else np.float32(0.0)
-            blocks.sq_norm[node, c] = abs(sq_norm)
-        first = blocks.first[node]
-        for at in range(first, first + blocks.mask[node] + 1):
-            if blocks.feature[at] >= 0:
-                record = blocks.record[at]
-                for c in range(width):
-                    blocks.weight[record, c] -= blocks.total[record, c] * length[c]
-
-
 # -- many rows at one node -----------------------------------------------------------------------------------------
 
 
