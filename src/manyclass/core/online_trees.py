@@ -19,7 +19,7 @@ from .labels import EMPTY, LabelSet, check_table, fill_up, mass_of, move_entries
 from .learners import NormalizedAdaGrad
 from .losses import sigmoid
 from .protocol import Predictions, Scored, rows_of
-from .state import Array, Field, State, resize
+from .state import Array, Field, Scale, Seen, State, make, resize
 from .trees import DEEPEST, LEFT, RIGHT, ROOT, is_leaf
 from .updates import NORMALIZED_ADAGRAD, Pace, is_adaptive, observe_scale, pace
 
@@ -57,7 +57,7 @@ class Example(NamedTuple):
 
     batch: Any
     i: int
-    label: int
+    label: np.int64
     weight: float
     step: Pace
     scale: Any
@@ -144,17 +144,32 @@ def side_of(route):
 
 
 @inlined
-def next_example(model, batch, i, label, weight, options):
-    """Count a row, and determine its step. Mutates: model.scale, model.seen. Cost: O(non-zeros)."""
-    if mass_of(model.table, ROOT, label) == 0.0:
-        model.seen.n_labels[0] += 1
-    model.seen.n_rows[0] += 1
-    sq_norm = observe_scale(model.scale, batch, i)
-    step = router_pace(options.update, options.rate, model.scale, sq_norm)
-    return Example(batch, i, label, weight, step, model.scale)
+def next_step(table, scale, seen, batch, i, label, options):
+    """Count a row, and determine its step. Mutates: scale, seen. Cost: O(non-zeros)."""
+    if mass_of(table, ROOT, label) == 0.0:
+        seen.n_labels[0] += 1
+    seen.n_rows[0] += 1
+    return router_pace(options.update, options.rate, scale, observe_scale(scale, batch, i))
 
 
-# -- growth --------------------------------------------------------------------------------------------------------
+# -- state and growth ----------------------------------------------------------------------------------------------
+
+
+def first_state(options: Any, n_features: int, nodes: type, table: type) -> State:
+    """A tree that is only a root; `nodes` and `table` are the types of these groups."""
+    return {
+        "tree": make(GrownTree, node=FIRST_NODES, side=2),
+        "nodes": make(nodes, node=FIRST_NODES),
+        "router": linear.make_bank(FIRST_NODES, n_features, options.table_bits, is_adaptive(options.update)),
+        "table": make(table, entry=FIRST_ENTRIES),
+        "scale": make(Scale, feature=n_features),
+        "seen": make(Seen),
+    }
+
+
+def n_nodes(state: State) -> int:
+    """Number of nodes, including removed ones that will be used again."""
+    return int(state["tree"].n_nodes[0])
 
 
 @device
@@ -176,22 +191,22 @@ def has_room(tree, table, n_nodes, n_entries):
     return tree.n_nodes[0] + n_nodes <= tree.parent.shape[0] and 2 * (table.n_entries[0] + n_entries) <= len(table.key)
 
 
-def grown(state: State, n_nodes: int, n_entries: int, options: Any) -> tuple[State, np.ndarray | None]:
+def grown(state: State, more_nodes: int, more_entries: int, options: Any) -> tuple[State, np.ndarray | None]:
     """The groups that so many more nodes and entries do not fit into, enlarged; where each entry of the table moved.
 
     The sizes depend on earlier rows only.
     """
     tree, table, new, place = state["tree"], state["table"], {}, None
     capacity = len(tree.parent)
-    if tree.n_nodes[0] + n_nodes > capacity:
+    if tree.n_nodes[0] + more_nodes > capacity:
         new = {name: resize(state[name], node=2 * capacity) for name in _BY_NODE if name in state}
         n_features, adaptive = len(state["scale"].inverse), is_adaptive(options.update)
         new["router"] = linear.grow_bank(state["router"], 2 * capacity, n_features, options.table_bits, adaptive)
-    if 2 * (table.n_entries[0] + n_entries) > len(table.key):
+    if 2 * (table.n_entries[0] + more_entries) > len(table.key):
         # Entries of removed nodes are dropped; the table doubles if they were less than half of it.
         alive = tree.identity[np.flatnonzero(depths(tree) >= 0)]
         n_kept = int(np.sum(np.isin(table.key[table.key != EMPTY] >> 32, alive)))
-        size = (2 if 4 * (n_kept + n_entries) > len(table.key) else 1) * len(table.key)
+        size = (2 if 4 * (n_kept + more_entries) > len(table.key) else 1) * len(table.key)
         new["table"], place = move_entries(table, size, alive)
     return new, place
 
@@ -265,17 +280,29 @@ def no_predictions(n_rows: int, k: int) -> Predictions:
     return Predictions(np.zeros((n_rows, k), np.int32), np.full((n_rows, k), -np.inf), np.empty((n_rows, 4), np.int64))
 
 
-def predict_by_shares(state: State, batch: Batch, k: int, n_classes: int) -> Predictions:
+def predict(options: Any, state: State, batch: Batch, k: int, n_classes: int) -> Predictions:
     """The k best labels of all rows by the shares of their leaves."""
     found = no_predictions(rows_of(batch), k)
     predict_shares(state["tree"], state["router"], state["candidates"], batch, n_classes, found)
     return found
 
 
+def score(options: Any, state: State, batch: Batch) -> Scored:
+    """The labels of each row's leaf with their shares."""
+    return scored(predict(options, state, batch, SLOTS, 0))
+
+
 def scored(found: Predictions) -> Scored:
     """The predictions that have a score, as probabilities."""
     used = found.scores > -np.inf
     return Scored(used.sum(axis=1), found.labels[used], np.exp(found.scores[used]))
+
+
+def paths(options: Any, state: State, batch: Batch) -> list[np.ndarray]:
+    """The nodes that each row passes."""
+    leaves = np.empty(rows_of(batch), np.int64)
+    find_leaves(state["tree"], state["router"], batch, leaves)
+    return paths_to(state["tree"], leaves)
 
 
 # -- levels and paths ----------------------------------------------------------------------------------------------
@@ -427,7 +454,7 @@ class OnlineTreeMixin:
 
     _model: Any
     _state: dict[str, Any]
-    classes_: np.ndarray
+    _resolve_options: Any
     n_epochs: int
 
     def balance(self, max_depth: int | None = None) -> list[dict]:
@@ -489,9 +516,6 @@ class OnlineTreeMixin:
             raise ValueError(f"n_rows must be an integer of at least 1, got {n_rows!r}.")
         options = self._resolve_options(int(n_features), sparse, 0)
         return self._model.memory(options, int(n_features), int(n_classes), int(n_rows) * self.n_epochs)
-
-    def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> Any:
-        raise NotImplementedError
 
     @classmethod
     def _params_from_file(cls, params: dict[str, Any]) -> dict[str, Any]:

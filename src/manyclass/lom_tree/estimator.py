@@ -9,71 +9,70 @@ from . import model
 
 
 class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
-    """LOM tree: one path of linear routers to a leaf that answers its most frequent label.
+    """LOM tree: a path of linear routers to a leaf that predicts its most frequent label.
 
-    An answer scores as many routers as the leaf is deep, and nothing else. Each router learns to send a label to the
-    side where its mean score already lies, against the mean of all labels: pure and balanced splits. After
-    Choromanska and Langford, "Logarithmic Time Online Multiclass Prediction" (2015); with `swap=False` Algorithm 1 of
-    Choromanska, Agarwal and Langford, "Extreme Multi Class Classification" (2013). Nearest to the papers is
-    `LomTreeClassifier(loss="absolute", split_mass=0)`; docs/deviations.md has the rest.
+    A prediction scores one router per level and nothing else. Each router learns to send a label to the side where its
+    mean score already is, compared with the mean of all rows, which makes splits pure and balanced. See Choromanska and
+    Langford, "Logarithmic Time Online Multiclass Prediction" (2015). With `swap=False` it is Algorithm 1 of
+    Choromanska, Agarwal and Langford, "Extreme Multi Class Classification" (2013). The closest to the papers is
+    `LomTreeClassifier(loss="absolute", split_mass=0)`; docs/deviations.md lists the differences.
 
-    After training, `set_params` changes `n_jobs` for answers at once, and `class_weight` for the next `partial_fit`;
-    all other options wait for a `fit`.
+    After training, `set_params` changes `n_jobs` for predictions at once and `class_weight` for the next `partial_fit`.
+    All other options take effect in the next `fit`.
 
     Parameters
     ----------
     swap : bool, default=True
-        When there are as many nodes as allowed, let a crowded leaf take over the leaf that fewest rows came to, and its
+        Once the tree has as many nodes as allowed, let a crowded leaf take over the leaf with the fewest rows and its
         parent. False: the tree only grows.
     swap_resistance : float, default=4.0
-        A leaf takes over another if the mass beside its heaviest label is more than this times the mass of the
-        lightest leaf and one; 0 to 1,000,000.
+        A leaf takes over another if the weight of its rows without its most frequent label is more than this times
+        (1 + the weight of the rows of the lightest leaf); 0 to 1,000,000.
     nodes_per_class : float, default=32
-        At most so many inner nodes for each class seen so far, 0 to 1,000,000.
+        Limit of inner nodes per class seen so far, 0 to 1,000,000.
     split_mass : float, default=10.0
-        A leaf splits when the mass beside its heaviest label is more than this, 0 to 1,000,000. The papers' is 0: at
-        the second label.
-    max_depth : int, optional
-        Deepest level of the tree, 0 to 60. Default: 60.
+        A leaf splits if the weight of its rows without its most frequent label is more than this, 0 to 1,000,000. The
+        papers split at the second label, which is 0.
+    max_depth : int or "auto", default="auto"
+        Deepest level of the tree, 0 to 60. "auto": 60.
     descent : {"sign", "target"}, default="sign"
-        Which way a row takes in training: that of the router's sign before its step, like an answer, or that of its
+        The path of a training row: by the sign of each router before its step, as in prediction, or by the router's
         target, as printed in 2013.
     loss : {"hinge", "absolute", "logistic"}, default="hinge"
-        Loss of the routers; the paper's is absolute.
+        Loss of the routers; the papers use "absolute".
     learner : {"auto", "sgd", "adagrad", "normalized-adagrad"} or an instance, default="auto"
-        How the routers learn. "auto": normalised AdaGrad with rate 4 and no decay; no need to scale the inputs.
+        How the routers learn. "auto": `NormalizedAdaGrad(rate=4, decay=1)`, which needs no scaling of the inputs.
     table_bits : int, default=27
-        At most 2**table_bits weights, 8 to 40 bits: while nodes x features fit, every weight has its own slot; beyond,
-        they are hashed.
+        Limit of 2**table_bits weights, 8 to 40 bits. If nodes x features exceed it, weights are hashed.
     n_epochs : int, default=20
         Passes over the rows in `fit`, at least 1.
     shuffle : bool, default=True
         Whether `fit` shuffles the rows before each epoch.
-    class_weight : dict, "balanced" or None
-        Weight of each class; "balanced" in `fit` only.
+    class_weight : dict, "balanced" or None, default=None
+        Weight of each class. "balanced" works in `fit` only.
     early_stopping : bool, default=False
         Hold out a tenth of the rows in `fit`, stop after two epochs without improvement on them, and keep the best
         epoch.
-    random_state : int, RandomState or None
-        Seed of the shuffling: with the same int, the same bytes.
+    random_state : int, RandomState or None, default=None
+        Seed of the shuffling. The same int gives the same model, byte for byte.
     n_jobs : int, default=1
-        Threads for prediction, -1 for all cores; training uses one.
+        Threads for prediction, -1 for all cores. Training uses one.
     verbose : int, default=0
-        1 shows progress on standard error.
+        1 prints progress to standard error.
 
     Attributes
     ----------
     classes_ : ndarray
-        Labels: sorted after `fit`, new ones appended by `partial_fit`.
+        Labels: sorted by `fit`, new ones appended by `partial_fit`.
     history_ : list of dict
-        For each epoch of `fit`: `progressive_error`, the share answered wrongly just before being learned, and
-        `validation_accuracy` with early stopping.
+        For each epoch of `fit`: `progressive_error`, the share of rows predicted wrongly just before they were learned,
+        and `validation_accuracy` with early stopping.
     progressive_error_ : float
-        The same share over the last epoch of `fit` and all of `partial_fit` since.
+        The same share over the last epoch of `fit` and all later calls of `partial_fit`.
     n_epochs_ : int
-        Epochs that `fit` took.
+        Number of epochs of `fit`.
     n_bytes_ : int
-        Bytes of the model.
+        Size of the model in bytes.
     n_features_in_ : int
         Number of features.
 
@@ -85,8 +84,8 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
     >>> model = LomTreeClassifier(random_state=0).fit(X[:1500], y[:1500])
     >>> bool(model.score(X[1500:], y[1500:]) > 0.8)
     True
-    >>> told = model.diagnose(X[1500:], y[1500:])
-    >>> told["work"] == told["depth"]
+    >>> metrics = model.diagnose(X[1500:], y[1500:])
+    >>> metrics["work"] == metrics["depth"]
     True
     """
 

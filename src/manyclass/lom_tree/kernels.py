@@ -10,20 +10,8 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from ..core import linear
+from ..core import online_trees as online
 from ..core.labels import add_mass, place
-from ..core.online_trees import (
-    GrownTree,
-    NodeMargins,
-    descend,
-    has_room,
-    next_example,
-    note_margin,
-    predicts,
-    renew,
-    route_target,
-    side_of,
-    train_router,
-)
 from ..core.state import Array, Candidates, Field, Linear, Scale, Seen
 from ..core.trees import DEEPEST, LEFT, RIGHT, ROOT, is_leaf
 from ..jit import device, inlined, kernel
@@ -63,8 +51,8 @@ class MarginTable(NamedTuple):
 class Model(NamedTuple):
     """The groups of a LOM tree."""
 
-    tree: GrownTree
-    nodes: NodeMargins
+    tree: online.GrownTree
+    nodes: online.NodeMargins
     router: Linear
     candidates: Candidates
     table: MarginTable
@@ -89,12 +77,13 @@ def learn_rows(model, batch, labels, weights, begin, options):
         label, weight = np.int64(labels[i]), weights[i]
         if weight <= 0.0:
             continue
-        if not has_room(tree, model.table, NEW_NODES, NEW_ENTRIES):
+        if not online.has_room(tree, model.table, NEW_NODES, NEW_ENTRIES):
             return i
-        example = next_example(model, batch, i, label, weight, options)
+        step = online.next_step(model.table, model.scale, seen, batch, i, label, options)
+        example = online.Example(batch, i, label, weight, step, model.scale)
         # Progressive validation. With descent by the sign, the training path is that of a prediction just before.
         by_target = options.descent == TARGET
-        right = by_target and predicts(tree, candidates, descend(tree, model.router, batch, i)[0], label)
+        right = by_target and online.predicts(tree, candidates, online.descend(tree, model.router, batch, i)[0], label)
         known = learn_row(model, example, options)
         seen.mass[0] += weight
         seen.wrong_mass[0] += 0.0 if right or (known and not by_target) else weight
@@ -107,7 +96,7 @@ def learn_row(model, example, options):
 
     Mutates: model. Cost: O(depth x non-zeros + slots).
     """
-    tree, nodes, router, table = model.tree, model.nodes, model.router, model.table
+    tree, nodes, router, candidates, table = model.tree, model.nodes, model.router, model.candidates, model.table
     label, weight = example.label, example.weight
     known, first = False, True
     node, depth = ROOT, np.int64(0)  # [OT Alg. 1 l.4]
@@ -115,21 +104,23 @@ def learn_row(model, example, options):
         at = add_mass(table, tree.identity[node], label, weight)
         if is_leaf(tree, node):  # [OT Alg. 1 l.5]
             if first:
-                known, first = predicts(tree, model.candidates, node, label), False
+                known, first = online.predicts(tree, candidates, node, label), False
             nodes.total[node] += weight
-            place(model.candidates, node, label, table.mass[at])
-            if not may_split(model, node, depth, options) or not split(model, node, options):
+            place(candidates, node, label, table.mass[at])
+            has_nodes = tree.n_nodes[0] < 2.0 * options.nodes_per_class * model.seen.n_labels[0]
+            splits = may_split(nodes, candidates, node, depth, has_nodes, options)
+            if not splits or not split(tree, nodes, candidates, node, has_nodes):
                 nodes.smallest[node] += weight
                 raise_smallest(tree, nodes, node)
                 return known
         route = linear.score(router, node, example.batch, example.i)
-        target = route_target(nodes, table, node, at)  # [OT Alg. 1 l.8-11]
+        target = online.route_target(nodes, table, node, at)  # [OT Alg. 1 l.8-11]
         # DIFFERS [LOM Alg. 1]: the margin before the router's step, as OT, not after it [OT Alg. 1 l.6-7]
-        note_margin(nodes, table, node, at, route, weight)
-        train_router(router, node, example, route, target, options.loss)  # [OT Alg. 1 l.12]
+        online.note_margin(nodes, table, node, at, route, weight)
+        online.train_router(router, node, example, route, target, options.loss)  # [OT Alg. 1 l.12]
         # DIFFERS [OT Alg. 1 l.13]: by the router's sign, as in LOM, and before its step, which knows the label. Leaves
         # then see the same rows as in prediction. TARGET is the printed rule.
-        node = np.int64(tree.children[node, side_of(target if options.descent == TARGET else route)])
+        node = np.int64(tree.children[node, online.side_of(target if options.descent == TARGET else route)])
         depth += 1
 
 
@@ -137,36 +128,26 @@ def learn_row(model, example, options):
 
 
 @device
-def has_free_nodes(model, options):
-    """Whether the tree has fewer nodes than allowed."""
-    return model.tree.n_nodes[0] < 2.0 * options.nodes_per_class * model.seen.n_labels[0]
-
-
-@device
-def may_split(model, node, depth, options):
-    """Whether a leaf should split [OT Alg. 1, p_thr; LOM Alg. 1]. Cost: O(1).
+def may_split(nodes, candidates, node, depth, has_nodes, options):
+    """Whether a leaf should split; `has_nodes`: new nodes are allowed [OT Alg. 1, p_thr; LOM Alg. 1]. Cost: O(1).
 
     DIFFERS [LOM Alg. 1]: more than split_mass beside the heaviest label, not at the second label; and at most
     nodes_per_class inner nodes for each label seen, not T, since K need not be known.
     """
-    nodes, candidates = model.nodes, model.candidates
     beside = nodes.total[node] - candidates.mass[node, 0]
     if candidates.size[node] < 2 or beside <= options.split_mass or depth >= options.max_depth:
         return False
-    if has_free_nodes(model, options):
-        return True
-    return options.swap and beside > options.swap_resistance * (nodes.smallest[ROOT] + 1.0)
+    return has_nodes or (options.swap and beside > options.swap_resistance * (nodes.smallest[ROOT] + 1.0))
 
 
 @device
-def split(model, node, options):
+def split(tree, nodes, candidates, node, has_nodes):
     """Give a leaf two children, new or recycled; whether it was possible. Mutates: tree, nodes, candidates.
 
     Cost: O(depth). DIFFERS [OT Alg. 1 l.16-19]: both children start empty, as in LOM, none as a copy.
     DIFFERS [LOM SetNode]: a recycled node keeps its router, as in VW; the paper does not mention it.
     """
-    tree, nodes, candidates = model.tree, model.nodes, model.candidates
-    if has_free_nodes(model, options):
+    if has_nodes:
         left, right = np.int64(tree.n_nodes[0]), np.int64(tree.n_nodes[0] + 1)
         tree.n_nodes[0] += 2
     else:
@@ -176,7 +157,7 @@ def split(model, node, options):
             return False
         right = recycle(tree, nodes, left)
     for side, child in ((LEFT, left), (RIGHT, right)):
-        renew(tree, child, node, side)
+        online.renew(tree, child, node, side)
         nodes.total[child] = nodes.margin[child] = nodes.taught[child] = candidates.covered[child] = 0.0
         candidates.size[child] = 0
         # DIFFERS [LOM Alg. 1, C_left and C_right]: halves of a mass, not rounded down and up

@@ -9,69 +9,69 @@ from . import model
 
 
 class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
-    """MLOM tree: one path of linear routers to a leaf that answers its most frequent label; the top halves the classes.
+    """MLOM tree: a LOM tree whose upper nodes halve the classes.
 
-    A router sends a class to the side where its mean score lies, against the median (or mean) of all class means at the
-    node, so that each child gets half of the classes. A class that changes its side is suspended below the old one,
-    where its statistics wait for its return. After Chen and Wang, "Modified Logarithmic Time Online Multiclass Train
-    and Prediction" (2018). The paper's tree is `MlomTreeClassifier(centre="median", guests=False)`: one leaf a class,
-    and twice the error; docs/deviations.md has the rest.
+    A router sends a class to one side according to its mean score, compared with the median (or mean) of the means of
+    all classes of the node. With the median, each child gets half of the classes. A class that changes its side is
+    suspended below the old child, and its statistics wait there for its return. See Chen and Wang, "Modified
+    Logarithmic Time Online Multiclass Train and Prediction" (2018). The tree of the paper is
+    `MlomTreeClassifier(centre="median", guests=False)`: one leaf per class, and twice the error. docs/deviations.md
+    lists the differences.
 
-    After training, `set_params` changes `n_jobs` for answers at once, and `class_weight` for the next `partial_fit`;
-    all other options wait for a `fit`.
+    After training, `set_params` changes `n_jobs` for predictions at once and `class_weight` for the next `partial_fit`.
+    All other options take effect in the next `fit`.
 
     Parameters
     ----------
     centre : {"auto", "median", "mean"}, default="auto"
-        What the mean of a class is compared with: the median of the class means, kept in O(log classes), which halves
-        the classes; or their mean. "auto": the median at nodes with 100 classes or more, below them the mean.
+        What the mean of a class is compared with: the median of the class means, which halves the classes and takes
+        O(log classes) per row, or their mean. "auto": the median at nodes with 100 classes or more, else the mean.
     guests : bool, default=True
-        Count a row that a router's sign leads away from its class where it ends, as an answer would, and let leaves
-        split for such guests: a class then has several leaves. False: one leaf a class, as in the paper.
+        Rows that a router's sign sends away from their class are counted where they end, as in prediction, and leaves
+        split for these guests, so that a class has several leaves. False: one leaf per class, as in the paper.
     split_mass : float, default=10.0
-        With guests, a leaf splits when the mass beside its heaviest label is more than this, 0 to 1,000,000.
+        With guests, a leaf splits if the weight of its rows without its most frequent label is more than this, 0 to
+        1,000,000.
     nodes_per_class : float, default=32
-        With guests, leaves split for them while there are fewer inner nodes than this for each class seen, 0 to
-        1,000,000. Nodes born for classes do not count the limit: classes that come and go on rows nobody can tell
-        apart may double it, or more where it is small.
-    max_depth : int, optional
-        Deepest level of the tree, 0 to 60. Default: 60.
+        With guests, leaves split for them while there are fewer inner nodes per class than this, 0 to 1,000,000. Nodes
+        for classes are not limited: if classes cannot be separated, the tree may have twice as many nodes or more.
+    max_depth : int or "auto", default="auto"
+        Deepest level of the tree, 0 to 60. "auto": 60.
     loss : {"hinge", "absolute", "logistic"}, default="hinge"
-        Loss of the routers; the LOM tree's is absolute.
+        Loss of the routers; the LOM tree's paper uses "absolute".
     learner : {"auto", "sgd", "adagrad", "normalized-adagrad"} or an instance, default="auto"
-        How the routers learn. "auto": normalised AdaGrad with rate 4 and no decay; no need to scale the inputs.
+        How the routers learn. "auto": `NormalizedAdaGrad(rate=4, decay=1)`, which needs no scaling of the inputs.
     table_bits : int, default=27
-        At most 2**table_bits weights, 8 to 40 bits: while nodes x features fit, every weight has its own slot; beyond,
-        they are hashed.
+        Limit of 2**table_bits weights, 8 to 40 bits. If nodes x features exceed it, weights are hashed.
     n_epochs : int, default=20
         Passes over the rows in `fit`, at least 1.
     shuffle : bool, default=True
         Whether `fit` shuffles the rows before each epoch.
-    class_weight : dict, "balanced" or None
-        Weight of each class; "balanced" in `fit` only.
+    class_weight : dict, "balanced" or None, default=None
+        Weight of each class. "balanced" works in `fit` only.
     early_stopping : bool, default=False
         Hold out a tenth of the rows in `fit`, stop after two epochs without improvement on them, and keep the best
         epoch.
-    random_state : int, RandomState or None
-        Seed of the shuffling: with the same int, the same bytes.
+    random_state : int, RandomState or None, default=None
+        Seed of the shuffling. The same int gives the same model, byte for byte.
     n_jobs : int, default=1
-        Threads for prediction, -1 for all cores; training uses one.
+        Threads for prediction, -1 for all cores. Training uses one.
     verbose : int, default=0
-        1 shows progress on standard error.
+        1 prints progress to standard error.
 
     Attributes
     ----------
     classes_ : ndarray
-        Labels: sorted after `fit`, new ones appended by `partial_fit`.
+        Labels: sorted by `fit`, new ones appended by `partial_fit`.
     history_ : list of dict
-        For each epoch of `fit`: `progressive_error`, the share answered wrongly just before being learned, and
-        `validation_accuracy` with early stopping.
+        For each epoch of `fit`: `progressive_error`, the share of rows predicted wrongly just before they were learned,
+        and `validation_accuracy` with early stopping.
     progressive_error_ : float
-        The same share over the last epoch of `fit` and all of `partial_fit` since.
+        The same share over the last epoch of `fit` and all later calls of `partial_fit`.
     n_epochs_ : int
-        Epochs that `fit` took.
+        Number of epochs of `fit`.
     n_bytes_ : int
-        Bytes of the model.
+        Size of the model in bytes.
     n_features_in_ : int
         Number of features.
 

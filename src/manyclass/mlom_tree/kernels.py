@@ -11,20 +11,8 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from ..core import linear
+from ..core import online_trees as online
 from ..core.labels import EMPTY, LabelSet, add_label, add_mass, entry_of, find, place
-from ..core.online_trees import (
-    GrownTree,
-    NodeMargins,
-    has_room,
-    mean,
-    next_example,
-    note_margin,
-    predicts,
-    renew,
-    route_target,
-    side_of,
-    train_router,
-)
 from ..core.state import Array, Candidates, Field, Linear, Scale, Seen
 from ..core.trees import DEEPEST, LEFT, RIGHT, ROOT, is_leaf
 from ..jit import device, inlined, kernel
@@ -82,7 +70,7 @@ class MlomTable(NamedTuple):
 class Model(NamedTuple):
     """The groups of an MLOM tree."""
 
-    tree: GrownTree
+    tree: online.GrownTree
     nodes: MlomNodes
     router: Linear
     table: MlomTable
@@ -93,7 +81,7 @@ class Model(NamedTuple):
 class Guests(NamedTuple):
     """What is counted of guests: margins per node, and the heaviest labels of each leaf."""
 
-    margins: NodeMargins
+    margins: online.NodeMargins
     candidates: Candidates
 
 
@@ -113,13 +101,14 @@ def learn_rows(model, guests, batch, labels, weights, begin, options):
         label, weight = np.int64(labels[i]), weights[i]
         if weight <= 0.0:
             continue
-        if not has_room(model.tree, model.table, NEW_NODES, NEW_ENTRIES):
+        if not online.has_room(model.tree, model.table, NEW_NODES, NEW_ENTRIES):
             return i
         known = False
         if guests is None:  # progressive validation: predict before learning
             leaf = descend_to_class(model.tree, model.nodes, model.router, batch, i)[0]
             known = label_of(model.nodes, model.table, leaf) == label
-        example = next_example(model, batch, i, label, weight, options)
+        step = online.next_step(model.table, model.scale, model.seen, batch, i, label, options)
+        example = online.Example(batch, i, label, weight, step, model.scale)
         found = learn_row(model, guests, example, options)
         model.seen.mass[0] += weight
         model.seen.wrong_mass[0] += 0.0 if known or found else weight
@@ -151,14 +140,14 @@ def learn_row(model, guests, example, options):
             route = linear.score(model.router, node, example.batch, example.i)
             target = 1.0 if table.mean[at] > centre(nodes, table, node, options) else -1.0  # [MLOM Alg. 1 l.2, (1)]
             if guests is not None:
-                if not astray and side_of(route) != side_of(target):
-                    astray, child = True, np.int64(tree.children[node, side_of(route)])
+                if not astray and online.side_of(route) != online.side_of(target):
+                    astray, child = True, np.int64(tree.children[node, online.side_of(route)])
                     known = visit(model, guests, example, child, depth + 1, options)
-            train_router(model.router, node, example, route, target, options.loss)  # [MLOM Alg. 1 l.3]
-            note_mean(model, guests, node, at, route, weight)  # [MLOM Alg. 1 l.4]
-            if side >= 0 and side != side_of(target):
-                suspend(model, guests, np.int64(tree.children[node, side]), label)  # [MLOM Alg. 1 l.6]
-            side = side_of(target)
+            online.train_router(model.router, node, example, route, target, options.loss)  # [MLOM Alg. 1 l.3]
+            note_mean(nodes, guests, table, node, at, route, weight)  # [MLOM Alg. 1 l.4]
+            if side >= 0 and side != online.side_of(target):
+                suspend(tree, nodes, guests, table, np.int64(tree.children[node, side]), label)  # [MLOM Alg. 1 l.6]
+            side = online.side_of(target)
             table.side[at] = side
         node = np.int64(tree.children[node, side])  # [MLOM Alg. 1 l.7]
         depth += 1
@@ -182,7 +171,7 @@ def centre(nodes, table, node, options):
     n = size_of(table, top)
     if options.centre == MEDIAN or (options.centre == AUTO and n >= MANY_CLASSES):
         return median(table, top)
-    return mean(nodes.mean_sum[node], np.float64(n))
+    return online.mean(nodes.mean_sum[node], np.float64(n))
 
 
 @device
@@ -195,7 +184,7 @@ def n_active(nodes, table, node):
 def enter(nodes, table, node, at):
     """Add a class to a node, new or with the statistics it was suspended with. Mutates: both. Cost: O(log classes)."""
     table.active[at] = 1
-    table.mean[at] = mean(table.margin[at], table.taught[at])
+    table.mean[at] = online.mean(table.margin[at], table.taught[at])
     nodes.members[node] = insert(table, np.int64(nodes.members[node]), at)
     nodes.mean_sum[node] += table.mean[at]
 
@@ -209,9 +198,8 @@ def leave(nodes, table, node, at):
 
 
 @device
-def note_mean(model, guests, node, at, margin, weight):
-    """Add a margin to the mean of a class [MLOM Alg. 1 l.4]. Mutates: model, guests. Cost: O(log classes)."""
-    nodes, table = model.nodes, model.table
+def note_mean(nodes, guests, table, node, at, margin, weight):
+    """Add a margin to the mean of a class [MLOM Alg. 1 l.4]. Mutates: all groups. Cost: O(log classes)."""
     leave(nodes, table, node, at)
     clipped = min(1.0, max(-1.0, margin)) * weight
     table.margin[at] += clipped
@@ -246,7 +234,7 @@ def add_children(tree, nodes, node):
     """
     for side in (LEFT, RIGHT):
         child = take_node(tree, nodes)
-        renew(tree, child, node, side)
+        online.renew(tree, child, node, side)
         nodes.members[child], nodes.mean_sum[child] = NOBODY, 0.0
 
 
@@ -280,12 +268,11 @@ def end_path(tree, nodes, table, node):
 
 
 @device
-def suspend(model, guests, top, label):
+def suspend(tree, nodes, guests, table, top, label):
     """Suspend a class in a node and in all nodes of its path below [MLOM §III.C]. Mutates: tree, nodes, table.
 
     Cost: O(depth x log classes).
     """
-    tree, nodes, table = model.tree, model.nodes, model.table
     node, deepest = top, top
     while node >= 0:  # [MLOM §III.C 3]: down to the end of its path
         at = find(table, tree.identity[node], label)
@@ -326,35 +313,35 @@ def visit(model, guests, example, node, depth, options):
         at = add_mass(table, tree.identity[node], label, weight)
         if is_leaf(tree, node):
             if first:
-                known, first = predicts(tree, guests.candidates, node, label), False
+                known, first = online.predicts(tree, guests.candidates, node, label), False
             place(guests.candidates, node, label, table.mass[at])
             guests.margins.total[node] += weight
-            if not may_split(model, guests, node, depth, options):
+            if not may_split(tree, guests, model.seen, node, depth, options):
                 return known
             add_children(tree, nodes, node)
         route = linear.score(model.router, node, example.batch, example.i)
         if n_active(nodes, table, node) < 2:
-            target = route_target(guests.margins, table, node, at)
+            target = online.route_target(guests.margins, table, node, at)
         else:
-            own = mean(table.margin[at], table.taught[at])
+            own = online.mean(table.margin[at], table.taught[at])
             target = 1.0 if own > centre(nodes, table, node, options) else -1.0
         if table.active[at] != 0:  # its class belongs to this node, as the only one
-            note_mean(model, guests, node, at, route, weight)
+            note_mean(nodes, guests, table, node, at, route, weight)
         else:
-            note_margin(guests.margins, table, node, at, route, weight)
-        train_router(model.router, node, example, route, target, options.loss)
-        node = np.int64(tree.children[node, side_of(route)])
+            online.note_margin(guests.margins, table, node, at, route, weight)
+        online.train_router(model.router, node, example, route, target, options.loss)
+        node = np.int64(tree.children[node, online.side_of(route)])
         depth += 1
 
 
 @device
-def may_split(model, guests, node, depth, options):
+def may_split(tree, guests, seen, node, depth, options):
     """Whether a leaf should split for its guests, by the rule of the LOM tree. Cost: O(1)."""
     candidates = guests.candidates
     beside = guests.margins.total[node] - candidates.mass[node, 0]
     if candidates.size[node] < 2 or beside <= options.split_mass or depth >= options.max_depth:
         return False
-    return model.tree.n_nodes[0] < 2.0 * options.nodes_per_class * model.seen.n_labels[0]
+    return tree.n_nodes[0] < 2.0 * options.nodes_per_class * seen.n_labels[0]
 
 
 # -- prediction without guests; with guests, `online_trees.predict_shares` -----------------------------------------
@@ -368,7 +355,7 @@ def descend_to_class(tree, nodes, router, batch, i):
     """
     node, depth = ROOT, np.int64(0)
     while not is_leaf(tree, node):
-        side = side_of(linear.score(router, node, batch, i))
+        side = online.side_of(linear.score(router, node, batch, i))
         child = np.int64(tree.children[node, side])
         if nodes.members[child] < 0:
             child = np.int64(tree.children[node, 1 - side])

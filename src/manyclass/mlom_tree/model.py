@@ -5,59 +5,31 @@ from typing import get_type_hints
 
 import numpy as np
 
+from ..core import online_trees as online
 from ..core.inputs import Batch
 from ..core.invariants import check_candidates, need, need_no_pruning, need_range
 from ..core.labels import EMPTY
 from ..core.learners import at_epoch
-from ..core.linear import make_bank, slim_bank
-from ..core.online_trees import (
-    FIRST_ENTRIES,
-    FIRST_NODES,
-    ROUTER_LOSSES,
-    SLOTS,
-    GrownTree,
-    NodeMargins,
-    Size,
-    bytes_of,
-    check_common,
-    check_tree,
-    depths,
-    expected_size,
-    find_leaves,
-    grown,
-    no_predictions,
-    options_from_words,
-    paths_to,
-    predict_by_shares,
-    scored,
-    tabulate,
-)
+from ..core.linear import slim_bank
 from ..core.protocol import Predictions, Scored, rows_of
-from ..core.state import Candidates, Scale, Seen, State, cut, make
-from ..core.updates import is_adaptive
+from ..core.state import Candidates, State, cut, make
 from . import kernels
 from .kernels import AUTO, MEAN, MEDIAN, Guests, MlomNodes, MlomTable, Model, Options
 
 NAME = "mlom-tree"
-GROUPS = {**get_type_hints(Model), "guests": (NodeMargins, None), "candidates": (Candidates, None)}
+GROUPS = {**get_type_hints(Model), "guests": (online.NodeMargins, None), "candidates": (Candidates, None)}
 CENTRES = {"auto": AUTO, "median": MEDIAN, "mean": MEAN}
+
+n_nodes = online.n_nodes
 
 
 def init(options: Options, n_features: int, n_classes: int = 0) -> State:
     """A tree that is only a root."""
-    guests: State = {}
+    state = online.first_state(options, n_features, MlomNodes, MlomTable)
     if options.guests:
-        guests["guests"] = make(NodeMargins, node=FIRST_NODES)
-        guests["candidates"] = make(Candidates, node=FIRST_NODES, slot=SLOTS)
-    return {
-        "tree": make(GrownTree, node=FIRST_NODES, side=2),
-        "nodes": make(MlomNodes, node=FIRST_NODES),
-        **guests,
-        "router": make_bank(FIRST_NODES, n_features, options.table_bits, is_adaptive(options.update)),
-        "table": make(MlomTable, entry=FIRST_ENTRIES),
-        "scale": make(Scale, feature=n_features),
-        "seen": make(Seen),
-    }
+        state["guests"] = make(online.NodeMargins, node=online.FIRST_NODES)
+        state["candidates"] = make(Candidates, node=online.FIRST_NODES, slot=online.SLOTS)
+    return state
 
 
 def _model(state: State) -> Model:
@@ -72,7 +44,7 @@ def learn(options: Options, state: State, batch: Batch, labels, weights, epoch: 
         begin = kernels.learn_batch(_model(state), guests, batch, labels, weights, begin, options)
         if begin == len(labels):
             return
-        new, place = grown(state, kernels.NEW_NODES, kernels.NEW_ENTRIES, options)
+        new, place = online.grown(state, kernels.NEW_NODES, kernels.NEW_ENTRIES, options)
         if place is not None:
             nodes = {**state, **new}["nodes"]
             new["nodes"] = nodes._replace(members=place[nodes.members].astype(nodes.members.dtype))
@@ -84,50 +56,44 @@ def learn(options: Options, state: State, batch: Batch, labels, weights, epoch: 
 def predict(options: Options, state: State, batch: Batch, k: int, n_classes: int) -> Predictions:
     """The k best labels of all rows; without guests only the first has a score."""
     if options.guests:
-        return predict_by_shares(state, batch, k, n_classes)
-    found = no_predictions(rows_of(batch), k)
+        return online.predict(options, state, batch, k, n_classes)
+    found = online.no_predictions(rows_of(batch), k)
     kernels.predict_classes(_model(state), batch, n_classes, found)
     return found
 
 
 def score(options: Options, state: State, batch: Batch) -> Scored:
     """The class of each row's leaf, or with guests the labels of the leaf with their shares."""
-    return scored(predict(options, state, batch, width(options, state), 0))
+    return online.scored(predict(options, state, batch, width(options, state), 0))
 
 
 def paths(options: Options, state: State, batch: Batch) -> list[np.ndarray]:
     """The nodes that each row passes."""
-    leaves = np.empty(rows_of(batch), np.int64)
     if options.guests:
-        find_leaves(state["tree"], state["router"], batch, leaves)
-    else:
-        kernels.find_class_leaves(_model(state), batch, leaves)
-    return paths_to(state["tree"], leaves)
+        return online.paths(options, state, batch)
+    leaves = np.empty(rows_of(batch), np.int64)
+    kernels.find_class_leaves(_model(state), batch, leaves)
+    return online.paths_to(state["tree"], leaves)
 
 
 def memory(options: Options, n_features: int, n_classes: int, n_learned: int | None = None) -> int:
     """Approximate bytes of a trained model; `n_learned` is the number of rows times epochs."""
     depth = max(1.0, math.log2(n_classes))
     if not options.guests:
-        return bytes_of(Size(1.1 * n_classes, 7.0 * n_classes * depth), n_features, 32, 54, options)
-    splits, entries = expected_size(options, n_classes, n_learned)  # besides the splits for classes
-    size = Size(splits + n_classes, entries + 7.0 * n_classes * depth)
-    return bytes_of(size, n_features, 32 + 32 + 12 + 12 * SLOTS, 54, options)
-
-
-def n_nodes(state: State) -> int:
-    """Number of nodes, including removed ones that will be used again."""
-    return int(state["tree"].n_nodes[0])
+        return online.bytes_of(online.Size(1.1 * n_classes, 7.0 * n_classes * depth), n_features, 32, 54, options)
+    splits, entries = online.expected_size(options, n_classes, n_learned)  # besides the splits for classes
+    size = online.Size(splits + n_classes, entries + 7.0 * n_classes * depth)
+    return online.bytes_of(size, n_features, 32 + 32 + 12 + 12 * online.SLOTS, 54, options)
 
 
 def width(options: Options, state: State) -> int:
     """The most labels scored per row."""
-    return SLOTS if options.guests else 1
+    return online.SLOTS if options.guests else 1
 
 
 def tree_table(state: State, max_depth: int | None = None) -> list[dict]:
     """The nodes down to a depth, parents before children, with the classes that belong to them now, without guests."""
-    return tabulate(state["tree"], state["table"], max_depth, state["table"].active != 0)
+    return online.tabulate(state["tree"], state["table"], max_depth, state["table"].active != 0)
 
 
 # -- files ---------------------------------------------------------------------------------------------------------
@@ -138,7 +104,7 @@ def options_from_file(values: dict) -> dict:
     if "learner" not in values:
         return values
     values = {"guests": False, "split_mass": 10.0, "nodes_per_class": 32.0, **values}
-    return options_from_words(values, loss=ROUTER_LOSSES, centre=CENTRES)
+    return online.options_from_words(values, loss=online.ROUTER_LOSSES, centre=CENTRES)
 
 
 def check(options: Options, state: State, n_features: int, n_classes: int, slim: bool) -> None:
@@ -146,11 +112,11 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
     need(options.centre in CENTRES.values(), f"centre is {options.centre}.")
     tree, nodes = state["tree"], state["nodes"]
     free = _free_nodes(nodes, int(tree.n_nodes[0]))
-    check_tree(tree, len(free))
-    need((depths(tree)[free] < 0).all(), "a node of the tree is in the list of free nodes.")
+    online.check_tree(tree, len(free))
+    need((online.depths(tree)[free] < 0).all(), "a node of the tree is in the list of free nodes.")
     for name in ("guests", "candidates"):
         need((name in state) == options.guests, f"the group {name!r} and the option guests contradict each other.")
-    check_common(options, state, n_features, n_classes, slim)
+    online.check_common(options, state, n_features, n_classes, slim)
     if options.guests:
         candidates, n = state["candidates"], int(tree.n_nodes[0])
         check_candidates(candidates, n_classes)
@@ -173,9 +139,9 @@ def _free_nodes(nodes: MlomNodes, n: int) -> np.ndarray:
     return np.array(found, np.int64)
 
 
-def _check_members(tree: GrownTree, nodes: MlomNodes, table: MlomTable, guests: bool) -> None:
+def _check_members(tree: online.GrownTree, nodes: MlomNodes, table: MlomTable, guests: bool) -> None:
     """The ordered sets are search trees of the active classes of their nodes, and their sizes are right."""
-    inside = np.flatnonzero(depths(tree) >= 0)
+    inside = np.flatnonzero(online.depths(tree) >= 0)
     for name, links in (("nodes.members", nodes.members), ("table.left", table.left), ("table.right", table.right)):
         need_range(name, links, -1, len(table.key))
     need_range("table.side", table.side, -1, 2)
@@ -223,4 +189,4 @@ def slim(options: Options, state: State, n_classes: int, prune: float = 0.0) -> 
     if not options.guests:
         return options, {**out, "nodes": cut(state["nodes"], node=n)}
     out |= {"candidates": cut(state["candidates"], node=n), "table": make(MlomTable, entry=2)}
-    return options, {**out, "nodes": make(MlomNodes, node=n), "guests": make(NodeMargins, node=n)}
+    return options, {**out, "nodes": make(MlomNodes, node=n), "guests": make(online.NodeMargins, node=n)}

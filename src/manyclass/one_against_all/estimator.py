@@ -8,52 +8,54 @@ from . import model
 
 
 class OneAgainstAllClassifier(ManyClassifier):
-    """One-against-all: every class has a linear predictor, all are scored. The yardstick.
+    """One-against-all: every class has a linear predictor and all are scored. The baseline for all trees.
 
-    After training, `set_params` changes `n_jobs` for answers at once, and `class_weight` for the next `partial_fit`;
-    all other options wait for a `fit`.
+    After training, `set_params` changes `n_jobs` for predictions at once and `class_weight` for the next `partial_fit`.
+    All other options take effect in the next `fit`.
 
     Parameters
     ----------
     loss : {"softmax", "logistic"}, default="softmax"
-        Loss over the classes: joint, or one of each.
-    n_negatives : int, optional
-        Learn from that many random wrong classes instead of all, each counting for the many it stands for.
-    rank : int, optional
-        Map the inputs to that many numbers first; the map is learned too.
+        Loss: softmax over all classes, or a logistic loss for each class.
+    n_negatives : int or None, default=None
+        Learn from this many random wrong classes per row instead of all, 1 to 16,777,216, each weighted for the
+        classes that were not drawn.
+    rank : int or None, default=None
+        Project the inputs to this many numbers first, at least 1; the projection is learned, too.
     learner : {"auto", "sgd", "adagrad", "normalized-adagrad"} or an instance, default="auto"
-        How the predictors learn: see `RecallTreeClassifier`. With `rank`, AdaGrad with the rate given.
+        How the predictors learn. "auto": SGD for sparse inputs with more than 1,000 features, otherwise normalised
+        AdaGrad. With `rank`, AdaGrad with the rate of this learner.
     table_bits : int, default=28
-        At most 2**table_bits weights, 8 to 40 bits: beyond, features are hashed into fewer lines.
+        Limit of 2**table_bits weights, 8 to 40 bits. If features x classes exceed it, features are hashed.
     n_epochs : int, default=10
         Passes over the rows in `fit`, at least 1.
     shuffle : bool, default=True
         Whether `fit` shuffles the rows before each epoch.
-    class_weight : dict, "balanced" or None
-        Weight of each class; "balanced" in `fit` only.
+    class_weight : dict, "balanced" or None, default=None
+        Weight of each class. "balanced" works in `fit` only.
     early_stopping : bool, default=False
         Hold out a tenth of the rows in `fit`, stop after two epochs without improvement on them, and keep the best
         epoch.
-    random_state : int, RandomState or None
-        Seed: with the same int, the same bytes.
+    random_state : int, RandomState or None, default=None
+        Seed. The same int gives the same model, byte for byte.
     n_jobs : int, default=1
-        Threads for prediction, -1 for all cores; training uses one.
+        Threads for prediction, -1 for all cores. Training uses one.
     verbose : int, default=0
-        1 shows progress on standard error.
+        1 prints progress to standard error.
 
     Attributes
     ----------
     classes_ : ndarray
-        Labels: sorted after `fit`, new ones appended by `partial_fit`.
+        Labels: sorted by `fit`, new ones appended by `partial_fit`.
     history_ : list of dict
-        For each epoch of `fit`: `progressive_error` (NaN with `n_negatives`, where nobody scores all classes), and
-        `validation_accuracy` with early stopping.
+        For each epoch of `fit`: `progressive_error`, the share of rows predicted wrongly just before they were learned
+        (NaN with `n_negatives`, which does not score all classes), and `validation_accuracy` with early stopping.
     progressive_error_ : float
-        The same share over the last epoch of `fit` and all of `partial_fit` since.
+        The same share over the last epoch of `fit` and all later calls of `partial_fit`.
     n_epochs_ : int
-        Epochs that `fit` took.
+        Number of epochs of `fit`.
     n_bytes_ : int
-        Bytes of the model.
+        Size of the model in bytes.
     n_features_in_ : int
         Number of features.
 

@@ -1,7 +1,6 @@
 """One-against-all: state, training, prediction, files. Predictions are a matrix product for each block of rows."""
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +13,7 @@ from ..core.protocol import Predictions, Scored, rows_of
 from ..core.state import Projection, Scale, Seen, State, cut, make, resize
 from ..core.topk import best_columns
 from ..core.updates import is_adaptive
+from ..core.validation import blocks
 from .kernels import Columns, Model, Options, buckets, fold, learn_batch
 
 NAME = "one-against-all"
@@ -130,13 +130,6 @@ def _rows(batch: Batch, first: int, last: int, mask: int, n_lines: int):
     return sp.csr_array((values, indices, indptr), shape=(last - first, n_lines))
 
 
-def _blocks(state: State, n: int) -> Iterator[tuple[int, int]]:
-    """Row ranges whose scores fit into a block of limited size."""
-    step = max(1, _BLOCK_SCORES // max(1, int(state["seen"].n_labels[0])))
-    for first in range(0, n, step):
-        yield first, min(n, first + step)
-
-
 def predict(options: Options, state: State, batch: Batch, k: int, n_classes: int) -> Predictions:
     """The k best labels of all rows."""
     n, n_known = rows_of(batch), int(state["seen"].n_labels[0])
@@ -144,7 +137,7 @@ def predict(options: Options, state: State, batch: Batch, k: int, n_classes: int
     found = Predictions.empty(n, k)
     found.work[:] = 0, 0, 0, n_known
     found.labels[:, n_best:], found.scores[:, n_best:] = np.arange(n_known, n_known + k - n_best), -np.inf
-    for first, last in _blocks(state, n):
+    for first, last in blocks(n, max(1, _BLOCK_SCORES // max(1, n_known))):
         scores = _scores(options, state, batch, first, last)
         best_columns(scores, found.labels[first:last, :n_best], found.scores[first:last, :n_best])
     return found
