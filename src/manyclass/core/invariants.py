@@ -61,7 +61,7 @@ def check_option_types(options: Any, constraints: dict[str, Constraint]) -> None
         need(not wrong, f"the option {name} is {value!r}.")
         constraint = constraints.get(name)
         if constraint is not None and constraint.kind not in (None, bool) and type(value) in (int, float):
-            unset = bool(constraint.words) and value == -1  # chosen from the data while training
+            unset = bool(constraint.words) and value in (-1, 0)  # chosen while training, or off
             need(unset or constraint.allows(value), f"the option {name} is {value!r}, expected {constraint}.")
 
 
