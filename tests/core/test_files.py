@@ -208,7 +208,7 @@ def test_weights_that_are_not_finite_are_found(tmp_path):
     clf = OneAgainstAllClassifier().fit(X, y)
     clf._state["columns"].weight[1, 2] = np.nan
     clf.save(tmp_path / "m")
-    with pytest.raises(ModelFormatError, match=r"columns.weight holds a number that is not finite"):
+    with pytest.raises(ModelFormatError, match=r"columns.weight contains a number that is not finite"):
         load_model(tmp_path / "m")
     load_model(tmp_path / "m", verify=False)
 
@@ -273,7 +273,7 @@ def broken(path, change):
         (OneAgainstAllClassifier, lambda a, m: a["columns.mask"].__setitem__(0, 3), "lines"),
         (OneAgainstAllClassifier, lambda a, m: a["seen.n_labels"].__setitem__(0, 10**6), "n_labels"),
         (OneAgainstAllClassifier, lambda a, m: m.__setitem__("algorithm", "magic"), "unknown algorithm"),
-        (OneAgainstAllClassifier, lambda a, m: a["classes.number"].fill(1), "stands twice"),
+        (OneAgainstAllClassifier, lambda a, m: a["classes.number"].fill(1), "repeated"),
     ],
 )  # fmt: skip
 def test_a_broken_structure_says_what_is_broken(tmp_path, kind, change, message):
@@ -308,7 +308,7 @@ def test_a_random_state_that_would_read_where_nothing_is_is_refused(tmp_path):
 
 @pytest.mark.parametrize("path", sorted(FIXTURES.glob("format-*.model")), ids=lambda path: path.stem)
 def test_files_of_every_released_format_load_for_ever(path):
-    """Made by `tests/estimators/models/make.py` of their time; never made again."""
+    """Written by `models/make.py` of the version that introduced the format, and never again."""
     expected = json.loads(path.with_suffix(".json").read_text())
     model = load_model(path)
     labels, scores = model.predict_topk(np.array(expected["X"], np.float32), len(expected["labels"][0]))

@@ -27,7 +27,7 @@ def model(tagged):
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
-@pytest.mark.parametrize("options", [{}, {"arity": 4, "beam": 4}, {"n_trees": 1}, {"tree": "random"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"arity": 4, "beam": 4}, {"n_trees": 1}], ids=str)
 def test_it_learns(tagged, method, options):
     X, Y = tagged
     model = getattr(LabelTreeClassifier(random_state=0, **options), method)(X[:800], Y[:800])

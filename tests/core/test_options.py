@@ -205,7 +205,7 @@ def test_messages_and_docstrings_name_both_limits(kind):
             continue
         low, high = constraint.low, constraint.high
         bounded = high != float("inf")
-        limit = f"from {low:g} to {high:g}" if bounded else f"of at least {low:g}"
+        limit = f"from {low:.12g} to {high:.12g}" if bounded else f"of at least {low:.12g}"
         for value in [low - 1, "many", True] + ([high + 1] if bounded else []):
             with pytest.raises(ValueError, match=re.escape(f" {limit}")) as caught:
                 kind(**{name: value}).estimate_memory(3, 3)

@@ -110,7 +110,7 @@ def test_rounding_needs_slim_and_a_known_name(tmp_path, fitted):
     for wrong in ("float64", "INT8", None, 8, []):
         with pytest.raises(ValueError, match="precision must be one of float32, float16, int8"):
             clf.save(tmp_path / "m", slim=True, precision=wrong)
-    with pytest.raises(ValueError, match="goes with slim=True"):
+    with pytest.raises(ValueError, match="requires slim=True"):
         clf.save(tmp_path / "m", precision="int8")
     assert not (tmp_path / "m").exists()
 
@@ -120,7 +120,7 @@ def test_weights_too_large_for_float16_leave_the_old_file(tmp_path, digits):
     clf.save(tmp_path / "m", slim=True)
     before = (tmp_path / "m").read_bytes()
     clf._state["columns"].weight[3, 2] = 1e6
-    with pytest.raises(ValueError, match=r"columns.weight holds weights that float16 cannot"):
+    with pytest.raises(ValueError, match=r"columns.weight contains weights that float16 cannot"):
         clf.save(tmp_path / "m", slim=True, precision="float16")
     assert (tmp_path / "m").read_bytes() == before
     clf.save(tmp_path / "m", slim=True, precision="int8")
@@ -148,14 +148,6 @@ def test_other_readers_see_plain_arrays(tmp_path, fitted):
         assert steps.get_tensor("columns.weight_scale").shape == (10,)
 
 
-def test_only_rounded_files_are_of_the_newer_format(tmp_path, fitted):
-    versions = {}
-    for precision in ("float32", "float16", "int8"):
-        fitted("label tree").save(tmp_path / "m", slim=True, precision=precision)
-        versions[precision] = model_file.read(tmp_path / "m", mmap=False)[1]["format_version"]
-    assert versions == {"float32": 1, "float16": 2, "int8": 2}
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -166,7 +158,7 @@ def test_only_rounded_files_are_of_the_newer_format(tmp_path, fitted):
         (lambda a, m: m.pop("precision"), "precision"),
         (lambda a, m: m.__setitem__("format_version", 1), "_scale"),
         (lambda a, m: m.__setitem__("slim", False), "slim"),
-        (lambda a, m: a["scorer.weight_scale"].fill(np.inf), "no scale"),
+        (lambda a, m: a["scorer.weight_scale"].fill(np.inf), "not a valid scale"),
         (lambda a, m: a.pop("scorer.weight_scale"), "weight_scale"),
         (lambda a, m: a.__setitem__("scorer.weight_scale", a["scorer.weight_scale"][1:]), "scales for"),
         (lambda a, m: a.__setitem__("scorer.bias_scale", a["scorer.weight_scale"]), "bias_scale"),
@@ -188,6 +180,6 @@ def test_a_float16_that_is_not_finite_is_found(tmp_path, fitted):
     arrays, metadata = model_file.read(tmp_path / "m", mmap=False)
     arrays["scorer.weight"][1, 1] = np.inf
     model_file.write(tmp_path / "m", arrays, metadata)
-    with pytest.raises(ModelFormatError, match=r"scorer.weight holds a number that is not finite"):
+    with pytest.raises(ModelFormatError, match=r"scorer.weight contains a number that is not finite"):
         load_model(tmp_path / "m")
     load_model(tmp_path / "m", verify=False).predict(np.ones((2, 64), np.float32))

@@ -394,7 +394,7 @@ def test_the_estimate_of_memory_with_rows_and_non_zeros_is_near_the_truth(severa
     size = {"sparse": True, "multilabel": several, "n_rows": X.shape[0], "n_nonzero": X.nnz / X.shape[0]}
     estimate = model.estimate_memory(20_000, len(model.classes_), **size)
     assert 0.5 <= estimate / model.n_bytes_ <= 2.0
-    assert model.estimate_memory(20_000, 300, sparse=True) > 4 * estimate
+    assert model.estimate_memory(20_000, 300, sparse=True, multilabel=several) > 4 * estimate
     with pytest.raises(ValueError, match="n_rows"):
         model.estimate_memory(20_000, 300, n_nonzero=3)
     with pytest.raises(ValueError, match="n_nonzero"):

@@ -166,7 +166,7 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
             setattr(out, name, getattr(out._options, name))
     out._slim = metadata["slim"]
     need(type(out._slim) is bool, f"slim is {out._slim!r}.")
-    out._precision = metadata.get("precision", "float32")
+    out._precision = metadata["precision"] if version > 1 else "float32"  # format 1 has no rounded weights
     fits = out._precision in PRECISIONS and (out._precision == "float32" or out._slim)
     need(fits, f"the precision is {out._precision!r}, which is unknown or requires a slim model.")
     if hasattr(model, "arrays_from_file"):

@@ -145,11 +145,12 @@ class MultilabelClassifier(ManyClassifier):
         """One label per row stays one label per row, and a matrix a matrix."""
         if self._multilabel == is_indicator(y):
             return
+        if self._multilabel:
+            check_labels(y)
         shape = tuple(y.shape) if hasattr(y, "shape") else np.asarray(y).shape
         fitted = f"This {type(self).__name__} was fitted with"
         if not self._multilabel:
             raise ValueError(f"{fitted} one label per row, but y is a matrix of shape {shape}.")
-        check_labels(y)
         raise ValueError(
             f"{fitted} a matrix of zeros and ones, but y has shape {shape}, which is one label per row: pass a matrix "
             f"of {len(self._index)} columns (a sparse one if there is a single column)."

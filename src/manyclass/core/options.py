@@ -30,7 +30,8 @@ class Constraint:
             parts = ["True", "False", *parts]
         elif self.kind is not None:
             number = "an integer" if self.kind is Integral else "a number"
-            limit = f"of at least {self.low:.12g}" if self.high == float("inf") else f"from {self.low:.12g} to {self.high:.12g}"
+            low, high = f"{self.low:.12g}", f"{self.high:.12g}"
+            limit = f"of at least {low}" if self.high == float("inf") else f"from {low} to {high}"
             parts = [f"{number} {limit}", *parts]
         return " or ".join(parts) if len(parts) < 3 else ", ".join(parts[:-1]) + " or " + parts[-1]
 

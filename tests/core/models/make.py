@@ -14,7 +14,7 @@ from manyclass import (
     SpectralTreeClassifier,
     load_model,
 )
-from manyclass.core.files import FORMAT_VERSION, UNROUNDED_VERSION
+from manyclass.core.files import FORMAT_VERSION
 
 FOLDER = Path(__file__).parent
 
@@ -39,15 +39,14 @@ def main() -> None:
     }
     for name, model in made.items():
         for slim, precision in ((False, "float32"), (True, "float32"), (True, "float16"), (True, "int8")):
-            version = UNROUNDED_VERSION if precision == "float32" else FORMAT_VERSION
             kind = f"{'-slim' if slim else ''}{'' if precision == 'float32' else '-' + precision}"
-            path = FOLDER / f"format-{version}-{name}{kind}.model"
+            path = FOLDER / f"format-{FORMAT_VERSION}-{name}{kind}.model"
             if path.exists():
                 continue  # files of a released format are never made again
             model.save(path, slim=slim, precision=precision)
             labels, scores = load_model(path).predict_topk(X[:6], 3)  # rounded, they may differ from the model's
-            told = {"X": X[:6].tolist(), "labels": labels.tolist(), "scores": scores.tolist()}
-            path.with_suffix(".json").write_text(json.dumps(told) + "\n")
+            expected = {"X": X[:6].tolist(), "labels": labels.tolist(), "scores": scores.tolist()}
+            path.with_suffix(".json").write_text(json.dumps(expected) + "\n")
 
 
 if __name__ == "__main__":
