@@ -29,7 +29,7 @@ BAD_ROWS = {
     "one dimension": (X_GOOD[0], Y_GOOD[:3], None, "2D array"),
     "three dimensions": (np.ones((5, 3, 1)), Y_GOOD, None, "dim 3"),
     "text in X": ([["a", "b", "c"]] * 5, Y_GOOD, None, "TfidfVectorizer or HashingVectorizer"),
-    "raw text": (["red apple", "green", "car", "slow car", "house"], Y_GOOD, None, r"text \(the first is 'red apple'\)"),
+    "raw text": (["red apple", "green", "car", "slow car", "home"], Y_GOOD, None, r"text \(the first is 'red apple'\)"),
     "complex X": (X_GOOD + 1j, Y_GOOD, None, "Complex"),
     "too few labels": (X_GOOD, Y_GOOD[:4], None, "inconsistent"),
     "labels are not whole": (X_GOOD, Y_GOOD + 0.5, None, "continuous|Unknown label"),
