@@ -30,6 +30,7 @@ def figure_3(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_our_side_runs_small_on_what_ships(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "MANYCLASS_CACHE": str(tmp_path)}
     environment.pop("MANYCLASS_DATA", None)
