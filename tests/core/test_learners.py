@@ -2,7 +2,8 @@
 
 import pytest
 
-from manyclass.core.learners import SGD, AdaGrad, NormalizedAdaGrad, resolve, slowed
+from manyclass import RecallTreeClassifier
+from manyclass.core.learners import SGD, AdaGrad, NormalizedAdaGrad, at_epoch, resolve
 
 KINDS = [SGD, AdaGrad, NormalizedAdaGrad]
 
@@ -50,7 +51,9 @@ def test_resolve_names_the_option_and_the_choices(learner):
         resolve(learner, n_features=3, sparse=False)
 
 
-def test_slowed_by_epoch():
+def test_rate_of_an_epoch():
     learner = SGD(rate=2.0, decay=0.5)
-    assert [slowed(learner, epoch).rate for epoch in range(3)] == [2.0, 1.0, 0.5]
-    assert slowed(AdaGrad(rate=1.0, decay=1.0), 7) == AdaGrad(rate=1.0, decay=1.0)
+    options = RecallTreeClassifier(learner=learner)._resolve_options(3, False, 0)
+    assert [at_epoch(options, epoch).rate for epoch in range(3)] == [2.0, 1.0, 0.5]
+    assert at_epoch(options._replace(decay=1.0), 7) == options._replace(decay=1.0)
+    assert at_epoch(options, 10_000).rate > 0

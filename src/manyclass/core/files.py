@@ -111,8 +111,8 @@ class FilesMixin:
         metadata = {
             "format_version": FORMAT_VERSION,
             "algorithm": self._model.NAME,
-            "options": _to_json(self.get_params(deep=False)),
-            "config": _to_json(options._asdict()),
+            "options": _to_json(self.get_params(deep=False)),  # constructor parameters
+            "config": _to_json(options._asdict()),  # resolved options
             "labels": kind,
             "n_features": int(self.n_features_in_),
             "fitted": _to_json({name: getattr(self, name) for name in self._kept if hasattr(self, name)}),

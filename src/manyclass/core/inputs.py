@@ -92,9 +92,9 @@ def inverse_lengths(batch, out):
 
 @kernel
 def is_sound(indptr, indices, values, n_features):
-    """Whether sparse rows are as they should be: features in range and sorted, none twice, all values finite.
+    """Whether sparse rows are valid: features in range, sorted and not repeated, all values finite.
 
-    One look at the arrays instead of several by numpy and scipy, which take longer than a row's answer.
+    One pass instead of several by numpy and scipy, which take longer than predicting one row.
     """
     n = len(indices)
     if len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != n or len(values) != n:

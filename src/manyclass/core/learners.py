@@ -1,6 +1,6 @@
 """Learners: the public options for the step rule of linear predictors, its rate and its decay."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -22,7 +22,6 @@ class Learner:
     rate: float = 1.0
     decay: float = 1.0
     update: ClassVar[int] = -1
-    adaptive: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name, low, high in (("rate", 0.0, float("inf")), ("decay", 0.0, 1.0)):
@@ -60,7 +59,6 @@ class SGD(Learner):
     rate: float = 2.0
     decay: float = 0.7
     update: ClassVar[int] = updates.SGD
-    adaptive: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
@@ -115,11 +113,6 @@ def resolve(
         return BY_NAME[learner]()
     choices = ", ".join(repr(choice) for choice in ["auto", *BY_NAME])
     raise ValueError(f"{name} must be one of {choices} or an instance such as SGD(rate=0.5), got {learner!r}.")
-
-
-def slowed(learner: Learner, epoch: int) -> Learner:
-    """The learner in the given epoch (0 is the first)."""
-    return replace(learner, rate=max(learner.rate * learner.decay**epoch, 1e-30))
 
 
 def at_epoch(options: Any, epoch: int) -> Any:

@@ -1,4 +1,4 @@
-"""Classifiers that accept several labels per row: y as a matrix (row, label) of zeros and ones."""
+"""Classifiers that learn all rows at once in `fit`, and accept several labels per row as a matrix of zeros and ones."""
 
 from typing import Any
 

@@ -44,7 +44,7 @@ class GrownTree(NamedTuple):
 
 
 class NodeMargins(NamedTuple):
-    """Per node: mass of the rows it had as a leaf, its lightest leaf, and sum and mass of its router's margins."""
+    """Per node: mass of its rows as a leaf, mass of the lightest leaf below it, and sum and mass of the margins."""
 
     total: Annotated[Array, Field("f8", ("node",), 0)]
     smallest: Annotated[Array, Field("f8", ("node",))]
@@ -70,7 +70,7 @@ class Example(NamedTuple):
 def mean(total, mass):
     """The mean, or 0 if there is no mass. Cost: O(1).
 
-    DIFFERS [OT Alg. 1 l.6-7]: sums, divided once; printed, the running means are divided twice and vanish.
+    DIFFERS [OT Alg. 1 l.6-7]: sums that are divided once. As printed, running means are divided twice and tend to 0.
     """
     return total / mass if mass > 0.0 else 0.0
 
@@ -80,7 +80,7 @@ def note_margin(nodes, table, node, at, margin, weight):
     """Add a margin to the means of a node and of one of its labels. Mutates: nodes, table. Cost: O(1).
 
     DIFFERS [OT Alg. 1 l.6-7]: clipped to -1..1, the range of the targets, as in VW; a few outliers moved the means.
-    DIFFERS [OT Alg. 1 l.14]: counted at the node whose mean it is; printed, after the move to the child.
+    DIFFERS [OT Alg. 1 l.14]: counted at the node whose mean it is; as printed, after the move to the child.
     """
     clipped = min(1.0, max(-1.0, margin)) * weight
     table.margin[at] += clipped
@@ -139,7 +139,7 @@ def train_router(router, node, example, route, target, loss):
 
 @device
 def side_of(route):
-    """The child that a route leads to [OT Alg. 1 l.13]. Cost: O(1)."""
+    """The child that a route leads to: right above 0, unlike in the Recall Tree [OT Alg. 1 l.13]. Cost: O(1)."""
     return np.int64(RIGHT) if route > 0.0 else np.int64(LEFT)
 
 

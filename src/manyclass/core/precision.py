@@ -21,7 +21,7 @@ _BLOCK = 1 << 20  # weights rounded at a time, whole runs
 _FURTHEST = 30  # the most that an exponent of two may be
 _LARGEST, _SMALLEST = np.float32(2.0**80), np.float32(2.0**-80)  # in a run; smaller: zero. No product can overflow.
 
-Exponents = Callable[[slice], np.ndarray] | None  # of two, for a stretch of the flat array
+Exponents = Callable[[slice], np.ndarray] | None  # exponents of two for a slice of the flat weights
 
 
 def narrow(state: State, precision: str) -> dict[str, np.ndarray]:
@@ -75,7 +75,7 @@ def _scales(arrays: dict[str, np.ndarray], name: str, n: int) -> np.ndarray:
     """The scales of n weights."""
     scale = _vector(arrays, name, "f4")
     need(len(scale) == -(-n // _RUN), f"array {name} has {len(scale)} scales for {n} weights in runs of {_RUN}.")
-    good = (scale >= 0) & (scale <= _LARGEST)  # of NaN neither
+    good = (scale >= 0) & (scale <= _LARGEST)  # NaN fails both
     if not good.all():
         at = int(good.argmin())
         raise ModelFormatError(f"array {name} contains {scale[at]}, which is not a valid scale, at position {at}.")

@@ -65,8 +65,8 @@ class PredictionMixin:
     def predict_topk(self, X, k=None) -> tuple[np.ndarray, np.ndarray]:
         """Predict the k best labels of each row with their scores, best first.
 
-        If fewer than k labels were scored, other labels with score -inf fill the row. A Recall Tree takes the most
-        frequent labels of the nodes on the path.
+        If fewer than k labels were scored, other labels with score -inf fill the row. Trees take the most
+        frequent labels of the nodes on the path first.
 
         Parameters
         ----------

@@ -64,11 +64,12 @@ def rows_of(batch: Batch) -> int:
 class Model(Protocol):
     """The functions of an algorithm's `model.py`.
 
-    Optional functions, looked up with `getattr`:
+    Optional functions and numbers:
 
     - `learn(options, state, batch, labels, weights, epoch, n_jobs)`: learn rows one by one; without it the estimator
       has no `partial_fit`;
-    - `fit(options, state, X, batch, labels, weights, n_jobs, report)`: learn all rows at once instead of in epochs;
+    - `fit(options, state, X, batch, labels, weights, n_jobs, report)`: learn all rows at once; for subclasses of
+      `MultilabelClassifier`, which call it instead of `learn` in `fit`;
     - `tree_table(state, max_depth)`: the nodes as dictionaries, parents first;
     - `arrays_from_file(arrays)`: the arrays of a file by name, which may be of an older version;
     - `trim(state, n_classes)`: the state without spare capacity, for files;

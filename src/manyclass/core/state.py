@@ -18,8 +18,9 @@ class Field(NamedTuple):
     dtype: str
     dims: tuple[str, ...]
     fill: float = 0
-    # For weights that a slim file may round: how the feature of a weight is known, by which its size is normalised
-    # ("column", "line", "entry": the group's `feature`), or "run" if it is not. Empty: never rounded.
+    # For weights that a slim file may round: which axis is the feature ("column": the second, "line": the first,
+    # "entry": listed in the field `feature`; "run": unknown). Before rounding, weights are divided by the size of their
+    # feature. Empty: never rounded.
     rounds: str = ""
 
 
@@ -27,7 +28,7 @@ Array = np.ndarray
 
 
 class Tree(NamedTuple):
-    """Nodes as parallel arrays; node 0 is the root, -1 is nobody."""
+    """Nodes as parallel arrays; node 0 is the root, -1: no node."""
 
     children: Annotated[Array, Field("i4", ("node", "side"), -1)]
     parent: Annotated[Array, Field("i4", ("node",), -1)]
@@ -47,7 +48,7 @@ class Linear(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Mass of all labels that came by a node, and the bound on the recall of its candidates."""
+    """Mass of the rows that reached a node, and the bound on the recall of its candidates."""
 
     total: Annotated[Array, Field("f8", ("node",), 0)]
     bound: Annotated[Array, Field("f8", ("node",))]
@@ -81,7 +82,7 @@ class Scale(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What was learned so far, and how the answers given before learning fared (progressive validation)."""
+    """What was learned so far, and the mass of wrong predictions made before learning (progressive validation)."""
 
     n_labels: Annotated[Array, Field("i8", ("one",), 0)]
     n_rows: Annotated[Array, Field("i8", ("one",), 0)]

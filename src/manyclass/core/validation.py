@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from .inputs import Batch, Csr, Dense, is_sound
 
 NARROW = 256  # sparse rows of at most this many features are made dense: reading whole rows is then faster
-BLOCK = 1 << 12  # rows per call of a prediction kernel
+BLOCK = 1 << 12  # rows per call of a prediction kernel, unless a model has MOST_ROWS
 HEAVIEST = 1e9  # limit of sample weights: a heavier row would destroy any linear model
 SMALLEST = 1e-30
 

@@ -37,7 +37,7 @@ GROUPS = {
     "scale": Scale,
     "seen": Seen,
 }
-MOST_ROWS = 1 << 16  # of many rows, more stop at the same node
+MOST_ROWS = 1 << 16  # rows per call: the more rows, the more of them share a node
 ROWS_PER_THREAD = 1 << 11
 
 PATH_FEATURES = {"off": OFF, "bias": BIAS, "stop": STOP, "crossed": CROSSED}
@@ -45,7 +45,7 @@ MOST_PATHS, MOST_CHILDREN, MOST_CANDIDATES = 1024, 256, 10_000
 
 _FIRST_NODES, _FIRST_CLASSES, _FIRST_ENTRIES = 128, 16, 1024
 _AHEAD = 512  # rows that the tree learns ahead of the scorers
-_WIDE = 1 << 16  # features whose scales are not copied for a few rows
+_WIDE = 1 << 16  # with more features, a few rows are learned without copying the scales
 
 
 def init(options: Options, n_features: int, n_classes: int = 0) -> State:
