@@ -82,9 +82,11 @@ def test_a_compilation_that_fails_restores_the_settings():
 def folder(monkeypatch):
     """`cache_folder` where no folder was chosen before."""
     monkeypatch.setattr(jit.numba.config, "CACHE_DIR", "")
-    jit.cache_folder.cache_clear()
+    for cached in (jit.cache_folder, jit._private_folder):
+        cached.cache_clear()
     yield jit.cache_folder
-    jit.cache_folder.cache_clear()
+    for cached in (jit.cache_folder, jit._private_folder):
+        cached.cache_clear()
 
 
 def allow(monkeypatch, root):
@@ -114,6 +116,7 @@ def test_without_a_home_the_cache_is_private(folder, monkeypatch, tmp_path):
     private = folder(jit.PACKAGE / "core").parent
     assert private.parent == tmp_path
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
+    jit._private_folder.cache_clear()
     assert private == jit._private_folder()  # the next process finds it
 
 
@@ -128,7 +131,9 @@ def test_a_folder_of_others_is_not_trusted(monkeypatch, tmp_path, attack):
         planted.chmod(0o777)
     else:
         planted.symlink_to(elsewhere)
+    jit._private_folder.cache_clear()
     private = jit._private_folder()
+    jit._private_folder.cache_clear()
     assert private != planted and private.parent == tmp_path
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
     assert not list(elsewhere.iterdir())

@@ -29,7 +29,7 @@ import numba
 
 # The range that the tests were run with; pyproject.toml has the same one.
 OLDEST, NEWEST = (0, 61), (0, 68)
-_VERSION = tuple(int(part) for part in numba.__version__.split(".")[:2])
+_VERSION = tuple(int(part) for part in numba.__version__.split(".")[:2] if part.isdigit())
 if not OLDEST <= _VERSION <= NEWEST:
     raise ImportError(
         f"manyclass requires Numba {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}, found {numba.__version__}. "
@@ -57,6 +57,7 @@ def _writable(folder: Path, mode: int = 0o700) -> bool:
         return False
 
 
+@lru_cache(maxsize=1)
 def _private_folder() -> Path:
     """A temporary folder that only this user may write: the cache contains code that will be executed."""
     folder = Path(tempfile.gettempdir()) / f"manyclass-cache-{os.getuid() if hasattr(os, 'getuid') else 'user'}"

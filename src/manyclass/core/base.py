@@ -155,6 +155,8 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
         if classes is not None:
             check_labels(classes, "classes")
             known = column_or_1d(classes)
+            if not len(known):
+                raise ValueError("classes is empty: pass at least one label, or None.")
             known = np.unique(known) if first else in_order_of_appearance(known)
             (index or ClassIndex(known)).check_kind(known)
             (index or ClassIndex(known)).check_kind(y)

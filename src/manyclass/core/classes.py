@@ -48,8 +48,10 @@ class ClassIndex:
     def _open(self) -> None:
         """Build the lookup if only the array is available."""
         if not self._labels and self._array is not None:
-            self._labels = self._array.tolist()
-            self._ids = {label: at for at, label in enumerate(self._labels)}
+            labels = self._array.tolist()
+            # Ids first: another thread that finds labels must find ids, too.
+            self._ids = {label: at for at, label in enumerate(labels)}
+            self._labels = labels
 
     def check_kind(self, labels: np.ndarray) -> None:
         """Refuse text after numbers and numbers after text."""

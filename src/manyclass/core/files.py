@@ -49,7 +49,7 @@ class FilesMixin:
                 warnings.warn(
                     f"The model was trained with {name}={value!r}, an option that {cls.__name__} no longer has. "
                     "Predictions are the same; further training does not use it.",
-                    stacklevel=2,
+                    stacklevel=5,
                 )
         return out
 
@@ -130,12 +130,12 @@ def load(estimators: dict[str, Any], path: str | PathLike, mmap: bool, verify: b
         return _rebuild(estimators, arrays, metadata, verify)
     except ModelFormatError as error:
         raise ModelFormatError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, MemoryError) as error:
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
         raise ModelFormatError(f"{path}: the metadata is invalid ({type(error).__name__}: {error}).") from error
 
 
 def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any], verify: bool):
-    version = metadata.get("format_version")
+    version: Any = metadata.get("format_version")
     known = type(version) is int and 1 <= version <= FORMAT_VERSION
     need(known, f"its format version is {version!r}, this manyclass reads 1 to {FORMAT_VERSION}: install a newer one.")
     algorithm = metadata["algorithm"]
@@ -162,8 +162,10 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
     out._options = model.Options(**model.options_from_file(_from_json(metadata["config"])))
     check_option_types(out._options, kind._constraints)
     for name in set(out.get_params(deep=False)) - set(params):
-        if hasattr(out._options, name):  # an option that is younger than the file: keep the behaviour of the model
-            setattr(out, name, getattr(out._options, name))
+        # An option that is younger than the file: keep the behaviour of the model, if it is stored as the option is.
+        value, constraint = getattr(out._options, name, None), kind._constraints.get(name)
+        if value is not None and constraint is not None and constraint.allows(value):
+            setattr(out, name, value)
     out._slim = metadata["slim"]
     need(type(out._slim) is bool, f"slim is {out._slim!r}.")
     out._precision = metadata["precision"] if version > 1 else "float32"  # format 1 has no rounded weights

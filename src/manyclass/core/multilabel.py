@@ -76,7 +76,7 @@ class MultilabelClassifier(ManyClassifier):
         return super().partial_fit(X, y, classes, sample_weight)
 
     def _fit(self, X, y, sample_weight):
-        self._multilabel, self._labels_a_row = is_indicator(y), 1.0
+        self._multilabel, self._labels_a_row, self._n_columns = is_indicator(y), 1.0, None
         if not self._multilabel:
             return super()._fit(X, y, sample_weight)
         self._check_options()

@@ -244,7 +244,7 @@ class PredictionMixin:
         threads = min(n_threads(self.n_jobs), -(-X.shape[0] // getattr(model, "ROWS_PER_THREAD", 256)))
         most = getattr(model, "MOST_ROWS", BLOCK)
         if k > 1:  # keep the scores of all candidates within about 64 MB
-            most = min(BLOCK, max(1, (1 << 23) // model.width(options, self._state)))
+            most = min(BLOCK, max(1, (1 << 23) // max(1, model.width(options, self._state))))
         ranges = list(blocks(X.shape[0], min(most, -(-X.shape[0] // threads))))
         if threads == 1:
             parts = [predict(block) for block in ranges]
@@ -347,7 +347,7 @@ class Predictor:
         """The k best labels of a row, best first, and their scores."""
         state = self._estimator._state
         for name, group in self._groups:
-            if state[name] is not group:  # training has replaced an array by a larger one
+            if state.get(name) is not group:  # training has replaced an array by a larger one
                 self._prepare()
                 break
         found = self._predict(_one_row(row, self._estimator.n_features_in_))

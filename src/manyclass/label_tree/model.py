@@ -24,7 +24,7 @@ from .kernels import (
     merge_batch,
     predict_batch,
 )
-from .weights import LANES, SIZES, Blocks, SlimBlocks, table_size
+from .weights import LANES, SIZES, Blocks, SlimBlocks, subtract, table_size
 
 NAME = "label-tree"
 GROUPS = {"tree": LabelTree, "blocks": (Blocks, SlimBlocks), "scale": Scale, "seen": Seen, "run": Run}
@@ -77,8 +77,7 @@ def unfold(blocks: Blocks, starts: np.ndarray) -> None:
     """Take the start out of the weights of all nodes; `starts` has its weight for each node. Mutates: blocks."""
     for node in np.flatnonzero((blocks.sq_norm < 0).any(axis=1)).tolist():
         record = table_of(blocks, node)[1]
-        blocks.weight[record] -= start_weights(blocks, node, record, starts[node], -1)
-        blocks.sq_norm[node] = np.abs(blocks.sq_norm[node])
+        subtract(blocks.weight, record, start_weights(blocks, node, record, starts[node], -1), blocks.sq_norm[node])
 
 
 # -- online learning -----------------------------------------------------------------------------------------------
@@ -115,8 +114,8 @@ def _enlarge(state: State, suffix: str, label: int) -> None:
     grown = {
         name: max(2 * size, _FIRST[name]) for name, size in sizes.items() if name == fullest or 2 * used[name] >= size
     }
-    new = resize(tree, node=grown.get("node", 0)), resize(blocks, **grown)
-    state[f"tree{suffix}"], state[f"blocks{suffix}"] = new  # together: kernels trust that their sizes agree
+    tree, blocks = resize(tree, node=grown.get("node", 0)), resize(blocks, **grown)
+    state.update({f"tree{suffix}": tree, f"blocks{suffix}": blocks})  # at once: kernels trust that their sizes agree
 
 
 # -- prediction ----------------------------------------------------------------------------------------------------

@@ -513,3 +513,16 @@ def _n_known(blocks, node):
     if blocks.instance_class is SlimBlocks:
         return lambda blocks, node: blocks.first[node + 1] - blocks.first[node]
     return lambda blocks, node: blocks.n_used[node]
+
+
+@kernel
+def subtract(weight, records, amounts, sq_norm):
+    """Take the start of one node out of its weights, in one step that an interrupt cannot cut.
+
+    Mutates: weight, sq_norm. Cost: O(blocks).
+    """
+    for r in range(len(records)):
+        for c in range(weight.shape[1]):
+            weight[records[r], c] -= amounts[r, c]
+    for c in range(len(sq_norm)):
+        sq_norm[c] = abs(sq_norm[c])

@@ -27,7 +27,7 @@ def learn(options: Options, state: State, batch: Batch, labels, weights, epoch: 
     """Learn all rows in turn; arrays grow when the kernel stops. Mutates: state."""
     options, begin = at_epoch(options, epoch), 0
     while True:
-        begin = learn_batch(Model(**state), batch, labels, weights, begin, options)
+        begin = learn_batch(Model(*(state[name] for name in Model._fields)), batch, labels, weights, begin, options)
         if begin == len(labels):
             return
         state.update(online.grown(state, NEW_NODES, NEW_ENTRIES, options)[0])

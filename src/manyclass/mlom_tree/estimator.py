@@ -69,7 +69,7 @@ class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
     progressive_error_ : float
         The same share over the last epoch of `fit` and all later calls of `partial_fit`.
     n_epochs_ : int
-        Number of epochs of `fit`.
+        Number of epochs of `fit`; with early stopping, the best epoch, which is kept.
     n_bytes_ : int
         Size of the model in bytes.
     n_features_in_ : int

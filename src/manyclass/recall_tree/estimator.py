@@ -80,7 +80,7 @@ class RecallTreeClassifier(ManyClassifier):
     progressive_error_ : float
         The same share over the last epoch of `fit` and all later calls of `partial_fit`.
     n_epochs_ : int
-        Number of epochs of `fit`.
+        Number of epochs of `fit`; with early stopping, the best epoch, which is kept.
     n_bytes_ : int
         Size of the model in bytes.
     n_features_in_ : int
@@ -110,7 +110,7 @@ class RecallTreeClassifier(ManyClassifier):
         "beam": integer(1, model.MOST_PATHS),
         "loss": one_of(*LOSSES),
     }
-    _removed = {**ManyClassifier._removed, "init": None, "randomized": False, "start": 0.0}
+    _removed = {**ManyClassifier._removed, "init": None, "randomized": False}
 
     def __init__(
         self,
@@ -176,7 +176,8 @@ class RecallTreeClassifier(ManyClassifier):
 
     @classmethod
     def _params_from_file(cls, params: dict[str, Any]) -> dict[str, Any]:
-        params = {name: value for name, value in params.items() if name != "router_learner"}  # the model keeps it
+        # The model keeps its router learner; a model with start > 0 is refused by `options_from_file`.
+        params = {name: value for name, value in params.items() if name not in ("router_learner", "start")}
         out = super()._params_from_file(params)
         for name in ("n_candidates", "max_depth"):  # version 0.1.0 wrote None for "auto"
             out[name] = "auto" if out.get(name) is None else out[name]

@@ -376,12 +376,10 @@ def options_from_file(values: dict) -> dict:
         "path_features": PATH_FEATURES[values["path_features"]],
         "beam": values["beam"],
         "loss": LOSSES[values["loss"]],
-        "update": learner.update,
-        "rate": learner.rate,
-        "decay": learner.decay,
+        **learner.as_options(),
         "router_update": router_learner.update,
-        "router_rate": router_learner.rate,
-        "router_decay": router_learner.decay,
+        "router_rate": float(router_learner.rate),
+        "router_decay": float(router_learner.decay),
         "table_bits": values["table_bits"],
     }
 

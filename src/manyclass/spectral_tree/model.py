@@ -285,7 +285,7 @@ def options_from_file(values: dict[str, Any]) -> dict[str, Any]:
     learner, (shared, own) = values["learner"], LEAVES[values["task"]]
     out |= {"shared": shared, "own": own, "rank": values["rank"] or 0, "loss": LOSSES[values["loss"]]}
     out |= {"validate": values["held_out"] > 0, "normalize": values["unit_rows"]}
-    out |= {"update": learner.update, "rate": learner.rate, "decay": learner.decay}
+    out |= learner.as_options()
     return out | ({"update": ADAGRAD, "bias_rate": 1.0} if out["rank"] else {})
 
 
