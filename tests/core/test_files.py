@@ -177,6 +177,16 @@ def test_options_of_every_kind_survive(tmp_path):
         RecallTreeClassifier(n_epochs=1, verbose=object()).fit(X, y).save(tmp_path / "m")
 
 
+def test_a_word_option_that_a_file_lacks_has_its_default(tmp_path):
+    X, y = rows()
+    RecallTreeClassifier(n_epochs=1, random_state=0).fit(X, y).save(tmp_path / "m")
+    broken(tmp_path / "m", lambda arrays, metadata: metadata["options"].pop("path_features"))
+    loaded = load_model(tmp_path / "m")
+    assert loaded.path_features == "off"
+    loaded.save(tmp_path / "again")
+    assert load_model(tmp_path / "again").get_params() == loaded.get_params()
+
+
 def test_feature_names_survive(tmp_path):
     pd = pytest.importorskip("pandas")
     X, y = rows()

@@ -374,3 +374,10 @@ def test_fit_may_change_the_kind(tagged, text):
     model.fit(*few(tagged))
     assert bytes_of(model) == bytes_of(LabelTreeClassifier(random_state=0).fit(*few(tagged)))
     assert model.predict(tagged[0]).shape == (1100, 62)
+
+
+def test_a_second_fit_forgets_the_first(tagged, text):
+    """The options that follow from the columns of a matrix are not used for single labels."""
+    model = LabelTreeClassifier(random_state=0, n_epochs=1).fit(tagged[0][:200], tagged[1][:200, :12])
+    fresh = LabelTreeClassifier(random_state=0, n_epochs=1).fit(*text)
+    assert bytes_of(model.fit(*text)) == bytes_of(fresh)
