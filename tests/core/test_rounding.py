@@ -146,7 +146,7 @@ def test_weights_that_do_not_fit_are_refused():
     assert np.allclose(there_and_back(state, "int8")[1]["scorer.weight"], 7e4, rtol=1e-4)
     for bad in (np.nan, np.inf, 1e30):
         for precision in ROUNDED:
-            with pytest.raises(ValueError, match=r"scorer\.weight holds weights"):
+            with pytest.raises(ValueError, match=r"scorer\.weight contains weights"):
                 narrow(bank(np.full((2, 3), bad, np.float32)), precision)
 
 

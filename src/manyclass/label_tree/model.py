@@ -367,7 +367,8 @@ def slim(options: Options, state: State, n_classes: int, prune: float = 0.0) -> 
     """What predictions need: weights with the start in them, without those of absolute value up to `prune`."""
     out = trim(state, n_classes)
     for number, (tree, blocks) in enumerate(trees_of(out)):
-        out[f"blocks{suffix_of(number)}"] = pack(tree, blocks, starts_of(options, tree), prune)
+        if isinstance(blocks, Blocks) or prune > 0:  # packed again, rounded weights of 0 would be left out
+            out[f"blocks{suffix_of(number)}"] = pack(tree, blocks, starts_of(options, tree), prune)
     return options, out
 
 

@@ -35,9 +35,9 @@ class RecallTreeClassifier(ManyClassifier):
         Children per node, 2 to 256. With 2, each node has one router, as in the paper. With more, each child has one
         and the tree has fewer levels.
     bernstein : float, "auto" or None, default="auto"
-        Weight of the penalty in the recall bound (lambda in the paper), by which a row may stop at an inner node. None:
-        always descend to a leaf. "auto": 1.0 for a single path; None for several paths, whose joint recall the bound
-        does not describe. It depends on the `beam` at the beginning of training.
+        Weight of the penalty in the recall bound (lambda in the paper), 0 to 1,000,000,000. A row may stop at an inner
+        node with a higher bound. None: always descend to a leaf. "auto": 1.0 for a single path; None for several paths,
+        whose joint recall the bound does not describe. It depends on the `beam` at the beginning of training.
     path_features : {"off", "bias", "stop", "crossed"}, default="off"
         What a predictor knows of the path. "off": nothing. "bias": a bias per (node, class) on the path, as in the
         paper. "stop": weights per (last node, class). "crossed": weights per (node, class) on the path, which is
