@@ -34,7 +34,7 @@ BAD_ROWS = {
     "too few labels": (X_GOOD, Y_GOOD[:4], None, "inconsistent"),
     "labels are not whole": (X_GOOD, Y_GOOD + 0.5, None, "continuous|Unknown label"),
     "labels are nan": (X_GOOD, np.where(Y_GOOD > 1, np.nan, 1.0), None, "NaN"),
-    "two columns of labels": (X_GOOD, np.stack([Y_GOOD, Y_GOOD], axis=1), None, "1d|shape|multi|per row|zeros and ones"),
+    "two columns of labels": (X_GOOD, np.stack([Y_GOOD, Y_GOOD], axis=1), None, "1d|shape|multi|per row|and ones"),
     "no labels": (X_GOOD, None, None, "y|target"),
     "negative weight": (X_GOOD, Y_GOOD, [1, 1, -1, 1, 1], "[Nn]egative"),
     "nan weight": (X_GOOD, Y_GOOD, [1, 1, np.nan, 1, 1], "NaN"),
