@@ -28,7 +28,7 @@ from typing import Any
 import numba
 
 # The range that the tests were run with; pyproject.toml has the same one.
-OLDEST, NEWEST = (0, 61), (0, 68)
+OLDEST, NEWEST = (0, 68), (0, 68)
 _VERSION = tuple(int(part) for part in numba.__version__.split(".")[:2] if part.isdigit())
 if not OLDEST <= _VERSION <= NEWEST:
     raise ImportError(
