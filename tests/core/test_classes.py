@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from manyclass import LabelTreeClassifier
+from manyclass.core import prediction
 from manyclass.core.classes import ClassIndex, in_order_of_appearance
 
 from .test_streams import bytes_of
@@ -156,3 +157,19 @@ def test_topk_without_k_gives_five_or_all(kind, rows):
     X, y = rows
     model = kind(random_state=0).fit(X, y)
     assert model.predict_topk(X)[0].shape[1] == min(5, len(model.classes_))
+
+
+def test_checking_new_labels_does_not_rebuild_the_array(monkeypatch):
+    """It takes time in proportion to all classes, and partial_fit checks the labels of every batch."""
+    index = ClassIndex(np.arange(5))
+    index.add(np.arange(5, 9))
+    monkeypatch.setattr(ClassIndex, "array", property(lambda self: pytest.fail("the array was built")))
+    index.check_kind(np.array([3, 12]))
+    assert index.as_known(np.array([3.0])).dtype.kind == "i"
+    with pytest.raises(ValueError, match="Labels are text"):
+        index.check_kind(np.array(["a"]))
+
+
+def test_all_cores_are_those_that_are_available(monkeypatch):
+    monkeypatch.setattr(prediction.joblib, "cpu_count", lambda: 3)
+    assert [prediction.n_threads(n_jobs) for n_jobs in (None, 2, -1, -2, -9)] == [1, 2, 3, 2, 1]
