@@ -84,7 +84,7 @@ bench: .venv/.installed-plot
 	  $(BIN)/python benchmarks/speed/$$script $(if $(QUICK),--quick) || exit 1; done
 
 clean:
-	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf .venv build dist tests/fuzz/.boundscheck .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is newer than pyproject.toml if the installed dependencies are up to date. The install is editable, so a

@@ -253,6 +253,13 @@ def test_numbered_groups_belong_to_label_trees(tmp_path):
     assert {"tree_1", "blocks_2"} <= set(load_model(tmp_path / "m")._state)
 
 
+def test_whole_numbers_become_floats_where_options_are_floats(tmp_path):
+    X, y = rows()
+    model = LomTreeClassifier(random_state=0).fit(X, y)
+    loaded = load_model(change(model, tmp_path / "m", lambda a, m: m["config"].update(rate=4)))
+    assert type(loaded._options.rate) is float  # no kernel has to be compiled again
+
+
 # -- save ----------------------------------------------------------------------------------------------------------
 
 

@@ -19,12 +19,12 @@ def counts(*arguments):
 
 @pytest.mark.slow
 def test_hostile_files_of_every_estimator_are_refused_or_work():
-    for name, row in counts("--n", "1440").items():
+    for name, row in counts("--n", "720").items():
         assert row["refused"] > 20 and row["used"] > 10, name
 
 
 @pytest.mark.slow
 def test_no_index_is_out_of_bounds(tmp_path):
-    names = ["mlom-tree, no guests", "label-tree, online"]
-    found = counts("--n", "300", "--boundscheck", "--cache", str(tmp_path), "--models", *names)
-    assert found["label-tree"]["used"] > 10 and found["mlom-tree"]["used"] > 10
+    """Of the label tree alone: other kernels would take minutes to compile."""
+    found = counts("--n", "300", "--boundscheck", "--cache", str(tmp_path), "--models", "label-tree, online")
+    assert found["label-tree"]["refused"] > 50 and found["label-tree"]["used"] > 50

@@ -181,8 +181,8 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
         # A model that has seen rows, but no label yet, has one column without a name.
         fits = max(1, len(out._names)) == len(out._index)
         need(fits, f"there are {len(out._names)} names for {len(out._index)} labels.")
-    out._options = model.Options(**model.options_from_file(_from_json(metadata["config"])))
-    check_option_types(out._options, kind._constraints)
+    resolved = model.Options(**model.options_from_file(_from_json(metadata["config"])))
+    out._options = check_option_types(resolved, kind._constraints)
     for name in set(out.get_params(deep=False)) - set(params):
         # An option that is younger than the file: keep the behaviour of the model, if it is stored as the option is.
         value, constraint = getattr(out._options, name, None), kind._constraints.get(name)

@@ -64,8 +64,11 @@ def check_training(state: State, thorough: bool) -> None:
         )
 
 
-def check_option_types(options: Any, constraints: dict[str, Constraint]) -> None:
-    """Every resolved option has its declared type, is finite, and lies in the range that the estimator allows."""
+def check_option_types(options: Any, constraints: dict[str, Constraint]) -> Any:
+    """The options with a float where one is declared; kernels are compiled again for another type.
+
+    ModelFormatError unless each has its declared type, is finite, and lies in the range that the estimator allows.
+    """
     hints = get_type_hints(type(options))
     for name, value in options._asdict().items():
         allowed = get_args(hints[name]) or (hints[name],)
@@ -79,6 +82,8 @@ def check_option_types(options: Any, constraints: dict[str, Constraint]) -> None
         if constraint is not None and constraint.kind not in (None, bool) and type(value) in (int, float):
             unset = bool(constraint.words) and value in (-1, 0)  # chosen while training, or off
             need(unset or constraint.allows(value), f"the option {name} is {value!r}, expected {constraint}.")
+    floats = {name: float(value) for name, value in options._asdict().items() if hints[name] is float}
+    return options._replace(**floats)
 
 
 def check_learner(options: Any) -> None:
