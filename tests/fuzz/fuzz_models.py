@@ -208,7 +208,9 @@ def break_squares(arrays: dict[str, np.ndarray], rng: np.random.Generator) -> st
 
 def break_metadata(metadata: dict[str, Any], rng: np.random.Generator) -> str:
     """One value is replaced or left out."""
-    place: Any = metadata if rng.random() < 0.3 else metadata[_pick(rng, ["config", "config", "options", "fitted"])]
+    place: Any = metadata.get(_pick(rng, ["config", "config", "options", "fitted"]))
+    if rng.random() < 0.3 or not isinstance(place, dict):
+        place = metadata
     while True:
         keys = list(place) if isinstance(place, dict) else list(range(len(place)))
         if not keys:
