@@ -253,6 +253,13 @@ def test_numbered_groups_belong_to_label_trees(tmp_path):
     assert {"tree_1", "blocks_2"} <= set(load_model(tmp_path / "m")._state)
 
 
+def test_labels_of_a_matrix_are_the_numbers_of_its_columns(tmp_path):
+    X, y = rows()
+    model = LabelTreeClassifier(random_state=0).fit(X, np.eye(12, dtype=np.int8)[y])
+    with pytest.raises(ModelFormatError, match="numbers of the columns"):
+        load_model(change(model, tmp_path / "m", lambda a, m: a["classes.number"].__setitem__(7, 15)))
+
+
 def test_whole_numbers_become_floats_where_options_are_floats(tmp_path):
     X, y = rows()
     model = LomTreeClassifier(random_state=0).fit(X, y)
