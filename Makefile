@@ -2,6 +2,7 @@
 # make test   all checks of the build server: style, types, import rules, tests, README
 # make lint   style, types and import rules only
 # make clean  remove everything that make made
+# make fuzz N=1000000       hostile model files (hours); BOUNDSCHECK=1 checks every index in the kernels, JOBS=2 processes
 # make reproduce            rerun the papers and write docs/reproduction.md (needs MANYCLASS_DATA; an hour on two cores)
 # make reproduce QUICK=1    the same on small slices, a check that the scripts run (four minutes once compiled)
 # make reproduce-recall-tree    tables and plots of the Recall Tree paper (needs MANYCLASS_DATA; an hour)
@@ -18,7 +19,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint clean reproduce reproduce-recall-tree reproduce-label-tree \
+.PHONY: demo test lint fuzz clean reproduce reproduce-recall-tree reproduce-label-tree \
   reproduce-lom-trees reproduce-spectral-tree reproduce-files reproduce-theory bench race
 .DEFAULT_GOAL := test
 
@@ -35,6 +36,10 @@ lint: .venv/.installed-dev
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports > .venv/imports.txt || { cat .venv/imports.txt; exit 1; }
+
+fuzz: .venv/.installed-dev
+	@$(BIN)/python tests/fuzz/fuzz_models.py --n $(or $(N),100000) --jobs $(or $(JOBS),1) \
+	  $(if $(BOUNDSCHECK),--boundscheck) $(FUZZ)
 
 # More options: make reproduce REPRODUCE='--only figure_4 in_order'
 reproduce: .venv/.installed-plot
@@ -79,7 +84,7 @@ bench: .venv/.installed-plot
 	  $(BIN)/python benchmarks/speed/$$script $(if $(QUICK),--quick) || exit 1; done
 
 clean:
-	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf .venv build dist tests/fuzz/.boundscheck .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is newer than pyproject.toml if the installed dependencies are up to date. The install is editable, so a

@@ -20,7 +20,6 @@ from manyclass import (
     LabelTreeClassifier,
     LomTreeClassifier,
     MlomTreeClassifier,
-    ModelFormatError,
     OneAgainstAllClassifier,
     RecallTreeClassifier,
     SpectralTreeClassifier,
@@ -168,12 +167,11 @@ def mutant(raw: bytes, path: Path, rng) -> None:
 
 
 def judge(path: Path, verify: bool) -> str:
-    """`refused` or `works`; anything else raises."""
+    """`refused`, also if its use is, or `works`; anything but a ValueError raises."""
     try:
-        model = load_model(path, verify=verify)
-    except ModelFormatError:
+        use(load_model(path, verify=verify))
+    except ValueError:
         return "refused"
-    use(model)
     return "works"
 
 

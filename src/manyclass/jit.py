@@ -290,6 +290,11 @@ def _device(options: dict[str, Any], raw: bool) -> Callable[[Callable], Any]:
     return decorate
 
 
+def python_of(function: Any) -> Callable:
+    """A kernel or device function as plain Python, which takes arrays where the compiled one takes numbers."""
+    return getattr(function, "py_func", function)
+
+
 kernel = _kernel(_FAST)
 device = _device(_FAST, raw=False)
 # For functions with one or two callers and many groups: passing the groups costs more than most of the work.

@@ -215,9 +215,8 @@ def test_a_newer_format_asks_for_a_newer_version(tmp_path):
 
 def test_weights_that_are_not_finite_are_found(tmp_path):
     X, y = rows()
-    clf = OneAgainstAllClassifier().fit(X, y)
-    clf._state["columns"].weight[1, 2] = np.nan
-    clf.save(tmp_path / "m")
+    OneAgainstAllClassifier().fit(X, y).save(tmp_path / "m")
+    broken(tmp_path / "m", lambda arrays, metadata: arrays["columns.weight"].__setitem__((1, 2), np.nan))
     with pytest.raises(ModelFormatError, match=r"columns.weight contains a number that is not finite"):
         load_model(tmp_path / "m")
     load_model(tmp_path / "m", verify=False)

@@ -9,9 +9,9 @@ KINDS = [SGD, AdaGrad, NormalizedAdaGrad]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("rate", [0, -1.0, float("nan"), float("inf"), "1", None, True])
+@pytest.mark.parametrize("rate", [0, -1.0, 1e300, float("nan"), float("inf"), "1", None, True])
 def test_bad_rate(kind, rate):
-    with pytest.raises(ValueError, match=f"{kind.__name__}: rate must be a number above 0"):
+    with pytest.raises(ValueError, match=f"{kind.__name__}: rate must be in"):
         kind(rate=rate)
 
 

@@ -15,6 +15,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from .classes import ClassIndex, in_order_of_appearance
 from .files import FilesMixin
+from .invariants import check_training
 from .options import Constraint, check_options
 from .prediction import PredictionMixin, n_threads, progressive_error
 from .progress import Progress
@@ -69,7 +70,9 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
         """
         with self._unchanged_on_error():
             self._slim, self._precision, self._extra, self._names = False, "float32", {}, None
-            return self._fit(X, y, sample_weight)
+            self._fit(X, y, sample_weight)
+            check_training(self._state, thorough=True)
+            return self
 
     def _fit(self, X, y, sample_weight):
         self._check_options()
@@ -193,6 +196,7 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
             chosen = labels.rows(part) if isinstance(labels, Labels) else labels[part]
             batch, n_jobs = as_batch(X[part]), n_threads(self.n_jobs)
             self._model.learn(self._options, self._state, batch, chosen, weights[part], epoch, n_jobs)
+            check_training(self._state, thorough=False)
             if progress is not None:
                 progress.advance(len(part), progressive_error(self._state["seen"]))
 
@@ -283,7 +287,7 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
     def _check_kept(self) -> None:
         """ValueError for attributes in a file that this estimator cannot have written."""
         epochs = getattr(self, "n_epochs_", 0)
-        if type(epochs) is not int or epochs < 0 or not isinstance(getattr(self, "history_", []), list):
+        if type(epochs) is not int or not 0 <= epochs < 1 << 62 or not isinstance(getattr(self, "history_", []), list):
             raise ValueError("the record of epochs is invalid")
 
     def _check_inputs_to_learn(self, X, reset: bool):

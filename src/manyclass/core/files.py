@@ -1,6 +1,7 @@
 """`save` and `load_model`: an estimator with its options, labels and all arrays of its model in one file."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict
 from numbers import Integral, Real
 from os import PathLike
@@ -31,6 +32,8 @@ class FilesMixin:
     _state: dict[str, Any]
     _index: ClassIndex
     n_features_in_: int
+    _check_options: Callable[[], None]
+    get_params: Callable[..., dict[str, Any]]
     _kept: tuple[str, ...] = ("n_epochs_", "history_")  # further attributes that a file keeps
     _slim = False
     _precision = "float32"  # of the weights in the file that the model was loaded from
@@ -64,7 +67,8 @@ class FilesMixin:
         """Write the model to a file.
 
         The file is a safetensors file with all options, labels and arrays. The same model gives the same bytes. A crash
-        leaves either the old file or the new one.
+        leaves either the old file or the new one. A model that `load_model` would refuse, such as one whose weights are
+        not finite, is a ValueError.
 
         Parameters
         ----------
@@ -99,6 +103,11 @@ class FilesMixin:
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}.")
         if precision != "float32" and not slim:
             raise ValueError(f"precision={precision!r} requires slim=True: training uses all bits of the weights.")
+        model_file.write(path, *self._contents(slim, prune, precision))
+
+    def _contents(self, slim: bool, prune: float, precision: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """The arrays and the metadata of a file, or a ValueError if `load_model` would refuse them."""
+        self._check_options()
         options, state = self._options, self._state
         if hasattr(self._model, "trim"):
             state = self._model.trim(state, len(self._index))
@@ -120,18 +129,31 @@ class FilesMixin:
             "precision": precision,
             "extra": self._extra,
         }
-        model_file.write(path, {**narrow(state, precision), **arrays}, metadata)
+        arrays |= narrow(state, precision)
+        try:
+            rebuild({self._model.NAME: type(self)}, dict(arrays), metadata, True)
+        except ModelFormatError as error:
+            raise ValueError(f"This {type(self).__name__} cannot be saved: {error}") from error
+        return arrays, metadata
 
 
 def load(estimators: dict[str, Any], path: str | PathLike, mmap: bool, verify: bool) -> Any:
     """The estimator from a file, or a ModelFormatError that names the file and what is wrong."""
     arrays, metadata = model_file.read(path, mmap, verify)
     try:
-        return _rebuild(estimators, arrays, metadata, verify)
+        return rebuild(estimators, arrays, metadata, verify)
     except ModelFormatError as error:
         raise ModelFormatError(f"{path}: {error}") from error
+
+
+def rebuild(estimators: dict[str, Any], arrays: dict[str, np.ndarray], metadata: dict[str, Any], verify: bool) -> Any:
+    """The estimator from the arrays and the metadata of a file, or a ModelFormatError. Removes entries of `arrays`."""
+    try:
+        return _rebuild(estimators, arrays, metadata, verify)
+    except ModelFormatError:
+        raise
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
-        raise ModelFormatError(f"{path}: the metadata is invalid ({type(error).__name__}: {error}).") from error
+        raise ModelFormatError(f"the metadata is invalid ({type(error).__name__}: {error}).") from error
 
 
 def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any], verify: bool):
@@ -159,8 +181,8 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
         # A model that has seen rows, but no label yet, has one column without a name.
         fits = max(1, len(out._names)) == len(out._index)
         need(fits, f"there are {len(out._names)} names for {len(out._index)} labels.")
-    out._options = model.Options(**model.options_from_file(_from_json(metadata["config"])))
-    check_option_types(out._options, kind._constraints)
+    resolved = model.Options(**model.options_from_file(_from_json(metadata["config"])))
+    out._options = check_option_types(resolved, kind._constraints)
     for name in set(out.get_params(deep=False)) - set(params):
         # An option that is younger than the file: keep the behaviour of the model, if it is stored as the option is.
         value, constraint = getattr(out._options, name, None), kind._constraints.get(name)
@@ -262,6 +284,8 @@ def _labels_to_arrays(index: ClassIndex) -> tuple[dict[str, np.ndarray], str]:
         numbers = np.array(listed)
         if numbers.dtype.kind not in "biuf":
             raise ValueError(f"labels of type {type(listed[0]).__name__} cannot be saved: use text or numbers.")
+        if numbers.tolist() != listed or len(set(listed)) < len(listed):
+            raise ValueError("labels that no type of numpy can represent together cannot be saved: use text.")
         packed = {"number": numbers}
     return {f"classes.{name}": array for name, array in packed.items()}, kind
 
@@ -272,6 +296,7 @@ def _labels_from_arrays(arrays: dict[str, np.ndarray], kind: str) -> ClassIndex:
     if "classes.number" in arrays:
         labels = arrays["classes.number"]
         fits = labels.ndim == 1 and labels.dtype.kind in "biuf" and kind not in ("U", "S")
+        fits = fits and bool(np.isfinite(labels).all())
     else:
         texts = unpack_texts(arrays["classes.bytes"], arrays["classes.end"])
         fits = kind in ("U", "S", "O")

@@ -4,10 +4,10 @@ from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
-from .learners import Learner
+from .learners import HIGHEST_RATE, Learner
 from .model_file import ModelFormatError
 from .options import Constraint
-from .state import Candidates, Linear, Scale, Seen, State, flatten
+from .state import Candidates, Linear, Scale, Seen, State, fields_of
 
 _CHECKED = 1 << 20  # numbers checked at a time: no copy of the size of the model
 
@@ -37,19 +37,38 @@ def need_no_pruning(prune: float) -> None:
 
 
 def check_finite(state: State) -> None:
-    """No number is NaN or infinite."""
-    for name, array in flatten(state).items():
-        if array.dtype.kind == "f":
-            flat = array.reshape(-1)
+    """No number is NaN or infinite, or larger than its array allows."""
+    for name, group in state.items():
+        for (field, how), array in zip(fields_of(type(group)).items(), group, strict=True):
+            flat = array.reshape(-1) if how.dtype[0] == "f" else array[:0]
             for first in range(0, len(flat), _CHECKED):
-                good = np.isfinite(flat[first : first + _CHECKED])
+                good = np.abs(flat[first : first + _CHECKED]) < how.limit  # NaN is not
                 if not good.all():
                     at = first + int(good.argmin())
-                    raise ModelFormatError(f"array {name} contains a number that is not finite, at position {at}.")
+                    fault = "not finite" if not np.isfinite(flat[at]) else f"too large ({flat[at]:g})"
+                    raise ModelFormatError(f"array {name}.{field} contains a number that is {fault}, at position {at}.")
 
 
-def check_option_types(options: Any, constraints: dict[str, Constraint]) -> None:
-    """Every resolved option has its declared type, is finite, and lies in the range that the estimator allows."""
+def check_training(state: State, thorough: bool) -> None:
+    """ValueError if training diverged: a score was not finite or, with `thorough`, any number of the model is not."""
+    problem = "" if np.isfinite(state["seen"].mass[0]) else "a score is not finite."
+    if thorough and not problem:
+        try:
+            check_finite(state)
+        except ModelFormatError as error:
+            problem = str(error)
+    if problem:
+        raise ValueError(
+            f"Training diverged: {problem} Use a lower learning rate or lower sample weights, or scale X, and fit the "
+            "model again."
+        )
+
+
+def check_option_types(options: Any, constraints: dict[str, Constraint]) -> Any:
+    """The options with a float where one is declared; kernels are compiled again for another type.
+
+    ModelFormatError unless each has its declared type, is finite, and lies in the range that the estimator allows.
+    """
     hints = get_type_hints(type(options))
     for name, value in options._asdict().items():
         allowed = get_args(hints[name]) or (hints[name],)
@@ -63,28 +82,33 @@ def check_option_types(options: Any, constraints: dict[str, Constraint]) -> None
         if constraint is not None and constraint.kind not in (None, bool) and type(value) in (int, float):
             unset = bool(constraint.words) and value in (-1, 0)  # chosen while training, or off
             need(unset or constraint.allows(value), f"the option {name} is {value!r}, expected {constraint}.")
+    floats = {name: float(value) for name, value in options._asdict().items() if hints[name] is float}
+    return options._replace(**floats)
 
 
 def check_learner(options: Any) -> None:
     """The fields of options that describe the steps and the weights of linear predictors."""
     need(0 <= options.update <= 2, f"update is {options.update}.")
-    need(options.rate > 0, f"rate is {options.rate}.")
+    need(0 < options.rate <= HIGHEST_RATE, f"rate is {options.rate}.")
     need(0 < options.decay <= 1, f"decay is {options.decay}.")
     need(8 <= options.table_bits <= 40, f"table_bits is {options.table_bits}.")
 
 
 def check_bank(name: str, bank: Linear, width: int, squares: bool) -> None:
-    """Linear predictors over `width` features, with a sum of squares for each weight if `squares`."""
+    """Linear predictors over `width` features, with a sum of squared gradients for each weight if `squares`."""
     rows, mask = len(bank.bias), int(bank.mask[0])
     if mask == 0:
         need(bank.weight.shape == (rows, width), f"{name}.weight has the shape {bank.weight.shape}, not {rows, width}.")
     else:
         need(is_power(mask + 1), f"{name}.mask is {mask}, not a power of two minus one.")
         need(bank.weight.shape == (1, mask + 1), f"{name}.weight has the shape {bank.weight.shape}, mask {mask}.")
-    shape = bank.grad_sq.shape
-    fits = shape == bank.weight.shape or (shape == (1, 1) and not squares)
-    need(fits, f"{name}.grad_sq has the shape {shape}, not that of the weights.")
+    check_squares(name, bank.grad_sq, bank.weight.shape if squares else (1, 1))
     need_range(f"{name}.n_rows", bank.n_rows, 0, rows + 1)
+
+
+def check_squares(name: str, grad_sq: np.ndarray, shape: tuple[int, ...]) -> None:
+    """A sum of squared gradients for each weight; a single number if there are none."""
+    need(grad_sq.shape == shape, f"{name}.grad_sq has the shape {grad_sq.shape}, not {shape}.")
 
 
 def check_candidates(candidates: Candidates, n_labels: int) -> None:
@@ -107,3 +131,4 @@ def check_seen(seen: Seen, n_classes: int) -> None:
     """Counts within their limits."""
     need_range("seen.n_labels", seen.n_labels, 0, n_classes + 1)
     need_range("seen.n_rows", seen.n_rows, 0, 1 << 62)
+    need(seen.mass[0] >= 0 and seen.wrong_mass[0] >= 0, "seen.mass or seen.wrong_mass is below 0.")

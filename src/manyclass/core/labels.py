@@ -5,12 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..jit import device, inlined
+from ..jit import device, inlined, kernel
 from .invariants import is_power, need, need_range
 from .state import fields_of, make
 from .topk import offer
 
 EMPTY = -1
+_MOST_STEPS = 64  # per entry of a table, when all searches are tried; chance takes about one
 
 # -- the mass table: open addressing on (node, label) --------------------------------------------------------------
 
@@ -22,9 +23,9 @@ def key_of(node, label):
 
 
 @device
-def first_look(table, key):
-    """The entry where the search for a key begins."""
-    last = table.key.shape[0] - 1  # the length is a power of two
+def first_look(keys, key):
+    """The entry of a table where the search for a key begins."""
+    last = keys.shape[0] - 1  # the length is a power of two
     h = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     return np.int64((h ^ (h >> np.uint64(29))) >> np.uint64(3)) & last
 
@@ -33,7 +34,7 @@ def first_look(table, key):
 def find(table, node, label):
     """Entry of (node, label), or the empty entry where it would go. Cost: O(1) expected."""
     key = key_of(node, label)
-    at, last = first_look(table, key), table.key.shape[0] - 1
+    at, last = first_look(table.key, key), table.key.shape[0] - 1
     while table.key[at] != EMPTY and table.key[at] != key:
         at = (at + 1) & last
     return at
@@ -91,13 +92,28 @@ def move_entries(table: Any, size: int, alive: np.ndarray | None = None) -> tupl
     return moved, place
 
 
+@kernel
+def first_misplaced(keys):
+    """The first entry that a search for its key does not find, or finds too late; -1: none. Cost: O(entries)."""
+    last, steps = keys.shape[0] - 1, _MOST_STEPS * keys.shape[0]
+    for at in range(keys.shape[0]):
+        look = first_look(keys, keys[at]) if keys[at] != EMPTY else np.int64(at)
+        while look != at:
+            if keys[look] == EMPTY or keys[look] == keys[at] or steps == 0:
+                return at
+            look, steps = (look + 1) & last, steps - 1
+    return -1
+
+
 def check_table(table: Any, n_nodes: int, n_labels: int) -> None:
-    """ModelFormatError unless searches end and all nodes and labels exist."""
+    """ModelFormatError unless searches end and find every key, all nodes and labels exist, and no mass is negative."""
     need(is_power(len(table.key)), f"the table has {len(table.key)} entries, not a power of two.")
     full = table.key != EMPTY
     need(table.n_entries[0] == full.sum() < len(table.key), f"table.n_entries is {table.n_entries[0]}.")
     need_range("nodes of table.key", table.key[full] >> 32, 0, n_nodes)
     need_range("labels of table.key", table.key[full] & 0xFFFFFFFF, 0, n_labels)
+    need(not full.any() or first_misplaced(table.key) < 0, "a key of the table is not where a search would find it.")
+    need((table.mass >= 0).all(), "table.mass has a number below 0.")
 
 
 # -- candidates: the heaviest labels of each node ------------------------------------------------------------------

@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 from . import updates
 
+HIGHEST_RATE = 1e6  # the step of a higher one may overflow float32
+
 
 @dataclass(frozen=True)
 class Learner:
@@ -14,7 +16,7 @@ class Learner:
     Parameters
     ----------
     rate : float
-        Size of a step.
+        Size of a step, above 0 and at most 1,000,000.
     decay : float
         Factor on the rate after each epoch of `fit`. `partial_fit` continues with the rate of the last epoch.
     """
@@ -24,12 +26,10 @@ class Learner:
     update: ClassVar[int] = -1
 
     def __post_init__(self) -> None:
-        for name, low, high in (("rate", 0.0, float("inf")), ("decay", 0.0, 1.0)):
+        for name, high in (("rate", HIGHEST_RATE), ("decay", 1.0)):
             value = getattr(self, name)
-            number = isinstance(value, Real) and not isinstance(value, bool)
-            if not number or not low < value <= high or value == float("inf"):
-                limit = "a number above 0" if name == "rate" else "in (0, 1]"
-                raise ValueError(f"{type(self).__name__}: {name} must be {limit}, got {value!r}.")
+            if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 < float(value) <= high:
+                raise ValueError(f"{type(self).__name__}: {name} must be in (0, {high:g}], got {value!r}.")
 
     def as_options(self) -> dict[str, Any]:
         """The fields `update`, `rate` and `decay` of an algorithm's options."""

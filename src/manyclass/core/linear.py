@@ -180,10 +180,12 @@ def add_weights(bank, lines, amounts, biases):
 
 
 @kernel
-def hash_rows(direct, hashed):
-    """Move the weights of a direct bank into an empty hashed one. Mutates: hashed. Cost: O(rows x features)."""
+def hash_rows(direct, hashed, adaptive):
+    """Move the weights of a direct bank into an empty hashed one. Mutates: hashed. Cost: O(rows x features).
+
+    `adaptive`: there is a sum of squared gradients for each weight.
+    """
     mask = hashed.mask[0]
-    adaptive = hashed.grad_sq.shape[1] > 1
     rows, n_features = direct.weight.shape
     for row in range(rows):
         hashed.bias[row] = direct.bias[row]
@@ -232,7 +234,7 @@ def grow_bank(bank: Linear, rows: int, n_features: int, table_bits: int, adaptiv
         squares = {"square_row": rows} if adaptive else {}
         return resize(bank, row=rows, weight_row=rows, **squares)
     hashed = make_bank(rows, n_features, table_bits, adaptive)
-    hash_rows(bank, hashed)
+    hash_rows(bank, hashed, adaptive)
     return hashed
 
 

@@ -170,6 +170,8 @@ class MultilabelClassifier(ManyClassifier):
             raise ValueError("the number of labels per row is invalid")
         if self._multilabel and not (type(self._sparse_answers) is bool and isinstance(self._answer_type, np.dtype)):
             raise ValueError("the type of the predictions is invalid")
+        if self._multilabel and not np.array_equal(self.classes_, np.arange(len(self._index))):
+            raise ValueError("the labels are not the numbers of the columns")
 
     @property
     def multilabel_(self) -> bool:

@@ -410,7 +410,7 @@ def options_from_words(values: dict, **codes: dict[str, int]) -> dict:
 
 
 def check_common(options: Any, state: State, n_features: int, n_classes: int, slim: bool) -> None:
-    """What both trees must satisfy besides the structure of the tree itself."""
+    """What both trees must satisfy besides the structure of the tree itself; to be called first."""
     need(options.loss in ROUTER_LOSSES.values(), f"loss is {options.loss}.")
     need(0 <= options.max_depth <= DEEPEST, f"max_depth is {options.max_depth}.")
     check_learner(options)

@@ -251,7 +251,9 @@ class PredictionMixin:
         else:
             with ThreadPoolExecutor(threads) as pool:
                 parts = list(pool.map(predict, ranges))
-        return parts[0] if len(parts) == 1 else Predictions(*map(np.concatenate, zip(*parts, strict=True)))
+        found = parts[0] if len(parts) == 1 else Predictions(*map(np.concatenate, zip(*parts, strict=True)))
+        _check_scores(found.scores)
+        return found
 
     def predictor(self, k=1) -> "Predictor":
         """A fast function that predicts single rows with few checks, for services.
@@ -296,7 +298,9 @@ class PredictionMixin:
         return blocks(n, min(BLOCK, max(1, (1 << 22) // width)))
 
     def _score(self, X) -> Scored:
-        return self._model.score(self._prediction_options(), self._state, as_batch(X))
+        found = self._model.score(self._prediction_options(), self._state, as_batch(X))
+        _check_scores(found.probabilities)
+        return found
 
     def _check_inputs(self, X):
         if not hasattr(self, "_state"):  # scikit-learn's own check takes 100 microseconds
@@ -369,6 +373,14 @@ def _one_row(row, n_features: int) -> Batch:
     if row.shape[1] <= NARROW:
         return as_batch(row)
     return Csr(row.indptr.astype(np.int64, copy=False), row.indices.astype(np.int32, copy=False), row.data)
+
+
+def _check_scores(scores: np.ndarray) -> None:
+    if np.isnan(scores).any():
+        raise ValueError(
+            "A score is NaN: X has values far larger than those of the training rows, or training diverged. Scale X, "
+            "or fit the model again with a lower learning rate."
+        )
 
 
 def metrics_of(accuracy: float, recall: float, work: np.ndarray, n_candidates: float) -> dict[str, float]:

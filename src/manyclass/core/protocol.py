@@ -80,7 +80,8 @@ class Model(Protocol):
 
     NAME: str
     Options: type
-    GROUPS: dict[str, Any]  # group name -> type, or several types of which one fits; None among them: may be absent
+    # Group name -> type, or several types of which one fits; None among them: may be absent. `tree_*`: numbered groups.
+    GROUPS: dict[str, Any]
 
     @property
     def init(self) -> Callable[[Any, int, int], State]:

@@ -22,6 +22,7 @@ class Field(NamedTuple):
     # "entry": listed in the field `feature`; "run": unknown). Before rounding, weights are divided by the size of their
     # feature. Empty: never rounded.
     rounds: str = ""
+    limit: float = float("inf")  # of the absolute value of a number in a file
 
 
 Array = np.ndarray
@@ -100,10 +101,15 @@ class Projection(NamedTuple):
 State = dict[str, Any]  # group name -> group
 
 
+_FIELDS: dict[type, dict[str, Field]] = {}
+
+
 def fields_of(group: type) -> dict[str, Field]:
     """The declared fields of a group type, in order."""
-    hints = get_type_hints(group, include_extras=True)
-    return {name: hint.__metadata__[0] for name, hint in hints.items()}
+    if group not in _FIELDS:
+        hints = get_type_hints(group, include_extras=True)
+        _FIELDS[group] = {name: hint.__metadata__[0] for name, hint in hints.items()}
+    return _FIELDS[group]
 
 
 def make(group: type, **sizes: int) -> Any:
@@ -152,14 +158,11 @@ def flatten(state: State) -> dict[str, np.ndarray]:
 
 
 def unflatten(arrays: dict[str, np.ndarray], types: dict[str, Any]) -> State:
-    """The groups from the arrays of a file, or a ModelFormatError unless all have the declared types and dimensions.
-
-    The groups of a second tree have a number after the name: `tree_1`.
-    """
+    """The groups from the arrays of a file, or a ModelFormatError unless all have the declared types and dimensions."""
     state = {}
     for name, (group, fields) in groups_of(arrays, types).items():
         state[name] = group(**_checked(name, fields, fields_of(group)))
-    missing = [name for name, kinds in types.items() if name not in state and not _optional(kinds)]
+    missing = [name for name, kinds in types.items() if name not in state and not _optional(name, kinds)]
     if missing:
         raise ModelFormatError(f"the group of arrays {missing[0]!r} is missing.")
     return state
@@ -168,7 +171,10 @@ def unflatten(arrays: dict[str, np.ndarray], types: dict[str, Any]) -> State:
 def groups_of(
     arrays: dict[str, np.ndarray], types: dict[str, Any], ignore: str | None = None
 ) -> dict[str, tuple[Any, dict[str, np.ndarray]]]:
-    """Type and arrays of every group in a file, without arrays whose names end in `ignore`."""
+    """Type and arrays of every group in a file, without arrays whose names end in `ignore`.
+
+    The groups of further trees have a number: `tree_1` is declared as `tree_*`.
+    """
     named: dict[str, dict[str, np.ndarray]] = {}
     for full, array in arrays.items():
         name, _, field = full.partition(".")
@@ -176,7 +182,7 @@ def groups_of(
             named.setdefault(name, {})[field] = array
     out = {}
     for name, fields in named.items():
-        kinds = types.get(re.sub(r"_[1-9][0-9]{0,2}$", "", name))
+        kinds = types.get(re.sub(r"_[1-9][0-9]{0,5}$", "_*", name))
         if kinds is None:
             raise ModelFormatError(f"this algorithm has no group of arrays named {name!r}.")
         kinds = [kind for kind in (kinds if isinstance(kinds, tuple) else (kinds,)) if kind is not None]
@@ -184,9 +190,9 @@ def groups_of(
     return out
 
 
-def _optional(kinds: Any) -> bool:
-    """Whether the group may be absent: None is one of its types."""
-    return isinstance(kinds, tuple) and None in kinds
+def _optional(name: str, kinds: Any) -> bool:
+    """Whether the group may be absent: that of a further tree, or None is one of its types."""
+    return name.endswith("_*") or (isinstance(kinds, tuple) and None in kinds)
 
 
 def _checked(name: str, arrays: dict[str, np.ndarray], fields: dict[str, Field]) -> dict[str, np.ndarray]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit import device
+from ..jit import device, inlined
 from .inputs import feature, span, value
 
 SGD, ADAGRAD, NORMALIZED_ADAGRAD = 0, 1, 2
@@ -33,6 +33,16 @@ class Pace(NamedTuple):
 def is_adaptive(update: int) -> bool:
     """Whether an update keeps the sum of squared gradients of each weight."""
     return update != SGD
+
+
+@inlined
+def count_prediction(seen, right, weight, score):
+    """Count a row and whether its prediction was right. Mutates: seen. Cost: O(1).
+
+    A score that is not finite makes the mass NaN for good: training that diverged is found without reading the weights.
+    """
+    seen.mass[0] += weight + 0.0 * score
+    seen.wrong_mass[0] += 0.0 if right else weight
 
 
 @device

@@ -15,6 +15,7 @@ from ..core.state import Array
 from ..jit import device
 from .weights import find_or_make, free_table, insert, new_table, reserve, table_size
 
+DEEPEST = 40  # levels; a tree of half-full nodes of 4 outputs has 20 levels at a million labels
 _SWEEPS = 8  # of two-means
 
 
@@ -41,7 +42,7 @@ def adopt(tree, node, place, output):
 
 @device
 def can_split(tree, blocks, node):
-    """Whether the arrays are long enough to split `node` and all full nodes above it."""
+    """Whether the arrays are long enough to split a leaf and all full nodes above it, and the tree may grow."""
     n_nodes, n_records, n_entries = np.int64(2), np.int64(0), np.int64(0)
     while node >= 0:
         n_nodes += 2
@@ -49,7 +50,8 @@ def can_split(tree, blocks, node):
         n_entries += 8 * max(blocks.mask[node] + 1, np.int64(8))
         node = np.int64(tree.parent[node])
     return (
-        tree.n_nodes[0] + n_nodes <= len(tree.parent)
+        n_nodes <= 2 * DEEPEST + 2  # another level below the root
+        and tree.n_nodes[0] + n_nodes <= len(tree.parent)
         and blocks.n_records[0] + n_records <= len(blocks.weight)
         and blocks.n_entries[0] + n_entries <= len(blocks.feature)
     )
@@ -232,7 +234,10 @@ def similarities(blocks, node, size, gram):
 
 @device
 def halve(halves, size):
-    """Divide outputs into two halves of similar ones: balanced two-means. Mutates: halves. Cost: O(size squared)."""
+    """Divide outputs into two halves of similar ones: balanced two-means. Mutates: halves. Cost: O(size squared).
+
+    Both halves have outputs, whatever the similarities are, even NaN: a split always makes room.
+    """
     gram, side, lean = halves.gram, halves.side, halves.lean
     # Begin with the two that are least similar.
     far_a, far_b = 0, 1
@@ -241,7 +246,7 @@ def halve(halves, size):
             if gram[a, b] < gram[far_a, far_b]:
                 far_a, far_b = a, b
     for c in range(size):
-        side[c], lean[c] = 0, gram[c, far_b] - gram[c, far_a]
+        side[c], lean[c] = 0, ordered(gram[c, far_b] - gram[c, far_a])
     for _ in range(_SWEEPS):
         changed = False
         for c in range(size):
@@ -264,4 +269,10 @@ def halve(halves, size):
                 else:
                     total_1 += gram[c, d]
                     n_1 += 1
-            lean[c] = total_1 / n_1 - total_0 / n_0
+            lean[c] = ordered(total_1 / n_1 - total_0 / n_0)
+
+
+@device
+def ordered(number):
+    """The number, or 0 for NaN, which has no place in any order."""
+    return number if number == number else 0.0

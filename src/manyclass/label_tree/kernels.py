@@ -19,8 +19,9 @@ from ..core.inputs import Batch, span, squared_length
 from ..core.losses import SOFTMAX, log_sigmoid, log_sum, sigmoid
 from ..core.state import Array, Field, Scale, Seen
 from ..core.topk import offer
+from ..core.updates import count_prediction
 from ..jit import device, inlined, kernel
-from .growth import Halves, adopt, can_split, split
+from .growth import DEEPEST, Halves, adopt, can_split, split
 from .weights import (
     OpenNode,
     Scratch,
@@ -38,7 +39,6 @@ from .weights import (
     score_row,
 )
 
-DEEPEST = 40  # levels; a tree of half-full nodes of 4 outputs has 20 levels at a million labels
 # Rows searched together: enough to share the weights of a node, few enough for their paths to stay in the cache.
 BLOCK_ROWS = 2048
 MOST_SCORES = 1 << 22  # per block of rows
@@ -482,14 +482,13 @@ def _learn_rows(tree, blocks, stream, rows, labels, begin, options, search, halv
         if not reserve_all(blocks, search.touched, n, np.int64(row_end - row_begin)):
             return i
         score_nodes(tree, blocks, rows, i, np.int64(1), np.bool_(True), options, search)
-        right = False
+        right, score = False, 0.0
         if rank_labels(tree, blocks.bias.shape[1], np.int64(0), options, search, best, best_score, True) > 0:
+            score = best_score[0]
             for label in own:
                 right = right or (label == best[0] and tree.mass[label] > 0.0)
         seen.n_rows[0] += 1
-        seen.mass[0] += weight
-        if not right:
-            seen.wrong_mass[0] += weight
+        count_prediction(seen, right, weight, score)
         step = min(weight, HEAVIEST_STEP) if takes_step(tree, run, own) else 0.0
         for label in own:
             seen.n_labels[0] = max(seen.n_labels[0], label + 1)
@@ -641,7 +640,8 @@ def gradient_of(scores, n, true, norm, loss, out):
 def enter_labels(tree, blocks, rows, i, labels, options, search, halves):
     """Place the labels of a row that are new; False if the arrays are too short. Mutates: tree, blocks, search.
 
-    A new label enters the leaf of the best single path of its first row; a full leaf is split before.
+    A new label enters the leaf of the best single path of its first row; a full leaf is split before. The loop ends:
+    each split makes one full leaf less, and no label enters meanwhile.
     """
     for label in labels:
         while tree.leaf_of[label] < 0:

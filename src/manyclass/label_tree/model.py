@@ -11,8 +11,8 @@ from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
 from ..core.protocol import Predictions, Scored, as_labels, rows_of
 from ..core.state import Scale, Seen, State, copy, cut, make, resize
 from .fit import empty_blocks, fit, height_of, n_children, suffix_of  # noqa: F401  (fit is one of the model's functions)
+from .growth import DEEPEST
 from .kernels import (
-    DEEPEST,
     Found,
     LabelTree,
     Options,
@@ -27,7 +27,8 @@ from .kernels import (
 from .weights import LANES, SIZES, Blocks, SlimBlocks, subtract, table_size
 
 NAME = "label-tree"
-GROUPS = {"tree": LabelTree, "blocks": (Blocks, SlimBlocks), "scale": Scale, "seen": Seen, "run": Run}
+_TREE = {"tree": LabelTree, "blocks": (Blocks, SlimBlocks)}
+GROUPS = {**_TREE, **{f"{name}_*": kinds for name, kinds in _TREE.items()}, "scale": Scale, "seen": Seen, "run": Run}
 MOST_PATHS = 256
 _FIRST = {"node": 16, "entry": 1 << 12, "record": 1 << 11}  # capacities
 _FIRST_CLASSES = 16
@@ -108,6 +109,8 @@ def _enlarge(state: State, suffix: str, label: int) -> None:
     if label >= len(tree.leaf_of):
         state[f"tree{suffix}"] = resize(tree, **{"class": 1 << label.bit_length()})
         return
+    if len(_path_to_leaf(tree)) > DEEPEST:
+        raise ValueError(f"The label tree has {DEEPEST} levels and cannot grow further: fit a new one.")
     sizes = {"node": len(tree.parent), "entry": len(blocks.feature), "record": len(blocks.weight)}
     used = {"node": tree.n_nodes[0], "entry": blocks.n_entries[0], "record": blocks.n_records[0]}
     fullest = max(sizes, key=lambda name: used[name] / max(sizes[name], 1))
@@ -116,6 +119,14 @@ def _enlarge(state: State, suffix: str, label: int) -> None:
     }
     tree, blocks = resize(tree, node=grown.get("node", 0)), resize(blocks, **grown)
     state.update({f"tree{suffix}": tree, f"blocks{suffix}": blocks})  # at once: kernels trust that their sizes agree
+
+
+def _path_to_leaf(tree: LabelTree) -> list[int]:
+    """The nodes from the root to the first leaf; all leaves are equally deep."""
+    path = [0]
+    while not tree.is_leaf[path[-1]]:
+        path.append(int(tree.outputs[path[-1], 0]))
+    return path
 
 
 # -- prediction ----------------------------------------------------------------------------------------------------
@@ -268,7 +279,7 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
 
 
 def check_label_tree(tree: LabelTree, arity: int, n_classes: int) -> None:
-    """A tree: one parent per node, no cycle; every label at most once, in the leaf where it is said to be."""
+    """A tree: one parent per node, no cycle, leaves equally deep; every label at most once, where it is said to be."""
     n = int(tree.n_nodes[0])
     need(1 <= n <= len(tree.parent), f"tree.n_nodes is {n}, the capacity is {len(tree.parent)}.")
     need(tree.outputs.shape[1] == arity, f"tree.outputs has {tree.outputs.shape[1]} places for arity {arity}.")
@@ -293,6 +304,7 @@ def check_label_tree(tree: LabelTree, arity: int, n_classes: int) -> None:
     level, depth, reached = np.array([0]), 0, 1
     while len(level):  # every node has one parent: what the root reaches within so many levels has no cycle
         need(depth <= DEEPEST, f"the tree is deeper than {DEEPEST} levels, or has a cycle.")
+        need(inner[level].all() or not inner[level].any(), "the leaves are not all at the same depth.")
         level = level[inner[level]]
         level = tree.outputs[level][np.arange(arity) < tree.size[level, None]]
         reached, depth = reached + len(level), depth + 1
@@ -305,8 +317,8 @@ def check_blocks(blocks: Blocks, n_features: int) -> None:
     need(0 <= n_entries <= len(blocks.feature), f"blocks.n_entries is {n_entries}.")
     need(0 <= n_records <= len(blocks.weight), f"blocks.n_records is {n_records}.")
     need(len(blocks.free) == SIZES, f"blocks.free has {len(blocks.free)} sizes.")
+    need_range("blocks.mask", blocks.mask, -1, max(1, n_entries))
     nodes = np.flatnonzero(blocks.mask >= 0)
-    need((blocks.mask >= -1).all(), "blocks.mask is below -1.")
     first, size = blocks.first[nodes], blocks.mask[nodes] + 1
     need(((size & (size - 1)) == 0).all(), "the size of a table is not a power of two.")
     need(not blocks.n_used[blocks.mask < 0].any(), "a node without a table has features.")
@@ -317,7 +329,7 @@ def check_blocks(blocks: Blocks, n_features: int) -> None:
         at = begin + length
     full = np.concatenate([[0], np.cumsum(blocks.feature >= 0)])
     need((full[first + size] - full[first] == blocks.n_used[nodes]).all(), "blocks.n_used is not what the tables hold.")
-    need((blocks.n_used[nodes] < size).all(), "a table has no empty entry.")
+    need((3 * blocks.n_used[nodes] <= 2 * size).all(), "a table has too few empty entries.")  # growth relies on it
     begins, lengths = np.repeat(first, size), np.repeat(np.cumsum(size) - size, size)
     entries = begins + np.arange(len(begins)) - lengths
     entries = entries[blocks.feature[entries] >= 0]
@@ -347,6 +359,9 @@ def check_slim_blocks(blocks: SlimBlocks, n_features: int) -> None:
     need((np.diff(blocks.first) >= 0).all(), "blocks.first decreases.")
     need(LANES * blocks.lanes.shape[1] == blocks.bias.shape[1], "blocks.lanes has too many or too few parts.")
     need_range("blocks.feature", blocks.feature, 0, n_features)
+    rises = np.diff(blocks.feature) > 0
+    rises[blocks.first[(blocks.first > 0) & (blocks.first < n)] - 1] = True  # between two nodes
+    need(rises.all(), "blocks.feature is not sorted.")
     ends = blocks.begin.astype(np.int64) + np.bitwise_count(blocks.lanes).sum(axis=1, dtype=np.int64)
     need(n == 0 or ends.max() <= len(blocks.value), "blocks.begin leads past the weights.")
 

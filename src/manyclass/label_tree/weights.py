@@ -44,7 +44,8 @@ class Blocks(NamedTuple):
     feature: Annotated[Array, Field("i4", ("entry",), -1)]
     record: Annotated[Array, Field("i4", ("entry",))]
     weight: Annotated[Array, Field("f4", ("record", "place"), 0)]
-    total: Annotated[Array, Field("f4", ("record", "place"), 0)]  # running sums of the rows of each output
+    # Running sums of the rows of each output; larger ones could overflow in further sums.
+    total: Annotated[Array, Field("f4", ("record", "place"), 0, limit=1e30)]
     bias: Annotated[Array, Field("f4", ("node", "place"), 0)]
     sq_norm: Annotated[Array, Field("f8", ("node", "place"))]  # squared lengths of the sums; below 0: folded
     free: Annotated[Array, Field("i8", ("table_size",), -1)]  # first free table of each size

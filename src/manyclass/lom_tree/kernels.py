@@ -14,6 +14,7 @@ from ..core import online_trees as online
 from ..core.labels import add_mass, place
 from ..core.state import Array, Candidates, Field, Linear, Scale, Seen
 from ..core.trees import DEEPEST, LEFT, RIGHT, ROOT, is_leaf
+from ..core.updates import count_prediction
 from ..jit import device, inlined, kernel
 
 SIGN, TARGET = 0, 1  # descent
@@ -84,21 +85,21 @@ def learn_rows(model, batch, labels, weights, begin, options):
         # Progressive validation. With descent by the sign, the training path is that of a prediction just before.
         by_target = options.descent == TARGET
         right = by_target and online.predicts(tree, candidates, online.descend(tree, model.router, batch, i)[0], label)
-        known = learn_row(model, example, options)
-        seen.mass[0] += weight
-        seen.wrong_mass[0] += 0.0 if right or (known and not by_target) else weight
+        known, routes = learn_row(model, example, options)
+        count_prediction(seen, right or (known and not by_target), weight, routes)
     return labels.shape[0]
 
 
 @inlined
 def learn_row(model, example, options):
-    """Send an example to a leaf and train the routers on its path [OT Alg. 1]; whether the leaf predicted its label.
+    """Send an example to a leaf and train the routers on its path [OT Alg. 1].
 
-    Mutates: model. Cost: O(depth x non-zeros + slots).
+    Returns whether the leaf predicted its label, and the sum of the routes, which is finite if all are. Mutates: model.
+    Cost: O(depth x non-zeros + slots).
     """
     tree, nodes, router, candidates, table = model.tree, model.nodes, model.router, model.candidates, model.table
     label, weight = example.label, example.weight
-    known, first = False, True
+    known, first, routes = False, True, 0.0
     node, depth = ROOT, np.int64(0)  # [OT Alg. 1 l.4]
     while True:
         at = add_mass(table, tree.identity[node], label, weight)
@@ -112,8 +113,9 @@ def learn_row(model, example, options):
             if not splits or not split(tree, nodes, candidates, node, has_nodes):
                 nodes.smallest[node] += weight
                 raise_smallest(tree, nodes, node)
-                return known
+                return known, routes
         route = linear.score(router, node, example.batch, example.i)
+        routes += route
         target = online.route_target(nodes, table, node, at)  # [OT Alg. 1 l.8-11]
         # DIFFERS [LOM Alg. 1]: the margin before the router's step, as OT, not after it [OT Alg. 1 l.6-7]
         online.note_margin(nodes, table, node, at, route, weight)

@@ -62,8 +62,8 @@ def options_from_file(values: dict) -> dict:
 def check(options: Options, state: State, n_features: int, n_classes: int, slim: bool) -> None:
     """Everything that the kernels rely on."""
     need(options.descent in (SIGN, TARGET), f"descent is {options.descent}.")
-    online.check_tree(state["tree"])
     online.check_common(options, state, n_features, n_classes, slim)
+    online.check_tree(state["tree"])
     check_candidates(state["candidates"], n_classes)
 
 

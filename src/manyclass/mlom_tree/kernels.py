@@ -15,6 +15,7 @@ from ..core import online_trees as online
 from ..core.labels import EMPTY, LabelSet, add_label, add_mass, entry_of, find, place
 from ..core.state import Array, Candidates, Field, Linear, Scale, Seen
 from ..core.trees import DEEPEST, LEFT, RIGHT, ROOT, is_leaf
+from ..core.updates import count_prediction
 from ..jit import device, inlined, kernel
 from .ordered_set import NOBODY, heaviest, insert, median, member, remove, size_of
 
@@ -109,21 +110,21 @@ def learn_rows(model, guests, batch, labels, weights, begin, options):
             known = label_of(model.nodes, model.table, leaf) == label
         step = online.next_step(model.table, model.scale, model.seen, batch, i, label, options)
         example = online.Example(batch, i, label, weight, step, model.scale)
-        found = learn_row(model, guests, example, options)
-        model.seen.mass[0] += weight
-        model.seen.wrong_mass[0] += 0.0 if known or found else weight
+        found, routes = learn_row(model, guests, example, options)
+        count_prediction(model.seen, known or found, weight, routes)
     return labels.shape[0]
 
 
 @inlined
 def learn_row(model, guests, example, options):
-    """Send an example to the leaf of its class [MLOM Alg. 1]; with guests, whether the prediction before was right.
+    """Send an example to the leaf of its class [MLOM Alg. 1].
 
+    Returns whether the prediction before was right (only with guests), and the sum of the routes.
     Mutates: model, guests. Cost: O(depth x (non-zeros + log classes)) unless classes change their side.
     """
     tree, nodes, table = model.tree, model.nodes, model.table
     label, weight = example.label, example.weight
-    node, depth, known = ROOT, np.int64(0), False
+    node, depth, known, routes = ROOT, np.int64(0), False, 0.0
     astray = False  # whether a router's sign has sent the row away from its class
     while True:
         at = entry_of(table, tree.identity[node], label)
@@ -138,6 +139,7 @@ def learn_row(model, guests, example, options):
         side = np.int64(table.side[at])
         if not astray or side < 0:  # a row that went astray trains only where its class has no side yet
             route = linear.score(model.router, node, example.batch, example.i)
+            routes += route
             target = 1.0 if table.mean[at] > centre(nodes, table, node, options) else -1.0  # [MLOM Alg. 1 l.2, (1)]
             if guests is not None:
                 if not astray and online.side_of(route) != online.side_of(target):
@@ -155,7 +157,7 @@ def learn_row(model, guests, example, options):
         table.mass[at] += weight
     elif not astray:
         known = visit(model, guests, example, node, depth, options)
-    return known
+    return known, routes
 
 
 # -- class means [MLOM §III.B] -------------------------------------------------------------------------------------

@@ -13,8 +13,10 @@ from ..core.learners import at_epoch
 from ..core.linear import slim_bank
 from ..core.protocol import Predictions, Scored, rows_of
 from ..core.state import Candidates, State, cut, make
+from ..jit import python_of
 from . import kernels
 from .kernels import AUTO, MEAN, MEDIAN, Guests, MlomNodes, MlomTable, Model, Options
+from .ordered_set import rank_of
 
 NAME = "mlom-tree"
 GROUPS = {**get_type_hints(Model), "guests": (online.NodeMargins, None), "candidates": (Candidates, None)}
@@ -110,13 +112,13 @@ def options_from_file(values: dict) -> dict:
 def check(options: Options, state: State, n_features: int, n_classes: int, slim: bool) -> None:
     """Everything that the kernels rely on."""
     need(options.centre in CENTRES.values(), f"centre is {options.centre}.")
-    tree, nodes = state["tree"], state["nodes"]
-    free = _free_nodes(nodes, int(tree.n_nodes[0]))
-    online.check_tree(tree, len(free))
-    need((online.depths(tree)[free] < 0).all(), "a node of the tree is in the list of free nodes.")
     for name in ("guests", "candidates"):
         need((name in state) == options.guests, f"the group {name!r} and the option guests contradict each other.")
     online.check_common(options, state, n_features, n_classes, slim)
+    tree, nodes = state["tree"], state["nodes"]
+    free = _free_nodes(nodes, len(tree.parent), int(tree.n_nodes[0]))
+    online.check_tree(tree, len(free))
+    need((online.depths(tree)[free] < 0).all(), "a node of the tree is in the list of free nodes.")
     if options.guests:
         candidates, n = state["candidates"], int(tree.n_nodes[0])
         check_candidates(candidates, n_classes)
@@ -125,11 +127,12 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
     _check_members(tree, nodes, state["table"], options.guests)
 
 
-def _free_nodes(nodes: MlomNodes, n: int) -> np.ndarray:
-    """The linked list of nodes that are not in the tree."""
+def _free_nodes(nodes: MlomNodes, capacity: int, n: int) -> np.ndarray:
+    """The linked list of nodes that are not in the tree, of which there are n with them."""
+    need(0 <= n <= capacity, f"tree.n_nodes is {n}, but the arrays have {capacity} nodes.")
     need_range("nodes.next_free", nodes.next_free, -1, n)
     need_range("nodes.first_free", nodes.first_free, -1, n)
-    need_range("nodes.n_free", nodes.n_free, 0, n)
+    need_range("nodes.n_free", nodes.n_free, 0, n + 1)
     found: list[int] = []
     at = int(nodes.first_free[0])
     while at >= 0 and len(found) <= int(nodes.n_free[0]):
@@ -145,6 +148,8 @@ def _check_members(tree: online.GrownTree, nodes: MlomNodes, table: MlomTable, g
     for name, links in (("nodes.members", nodes.members), ("table.left", table.left), ("table.right", table.right)):
         need_range(name, links, -1, len(table.key))
     need_range("table.side", table.side, -1, 2)
+    unused = table.key == EMPTY
+    need(not table.active[unused].any() and (table.side[unused] < 0).all(), "an entry without a key is active.")
     for name in ("mean", "margin", "taught", "mass"):
         need(np.isfinite(getattr(table, name)).all(), f"table.{name} contains a number that is not finite.")
     top = nodes.members[inside].astype(np.int64)
@@ -173,6 +178,10 @@ def _walk_members(table: MlomTable, level: np.ndarray, owner: np.ndarray) -> tup
         left, right = (links[level].astype(np.int64) for links in (table.left, table.right))
         before, after = (np.where(links >= 0, table.size[links], 0) for links in (left, right))
         need((table.size[level] == 1 + before + after).all(), "table.size does not match the sets.")
+        for links in (left, right):  # a heap: the members alone decide the shape, so that it cannot become deep
+            below = links >= 0
+            ordered = python_of(rank_of)(table, level[below]) >= python_of(rank_of)(table, links[below])
+            need(ordered.all(), "a set of members is not a heap.")
         found.append((level, owner, start + before))
         below = np.concatenate([left, right])
         start = np.concatenate([start, start + before + 1])[below >= 0]

@@ -15,7 +15,7 @@ from ..core.losses import LOGISTIC, gradients
 from ..core.projection import bucket, learn_projection, project
 from ..core.rng import uniform
 from ..core.state import Array, Field, Scale, Seen
-from ..core.updates import ADAGRAD, SGD, Pace, observe_scale, pace
+from ..core.updates import ADAGRAD, SGD, Pace, count_prediction, observe_scale, pace
 from ..jit import inlined, kernel
 
 
@@ -88,8 +88,8 @@ def learn_batch(model, projection, batch, labels, weights, begin, options):
             mask = 0 if n_lines == scale.inverse.shape[0] else n_lines - 1
             project(projection, mask, batch, i, size, hidden.values)
             score_classes(columns, hidden, np.int64(0), chosen, score)
-        if options.n_negatives == 0:
-            count_prediction(seen, score, label, weight)
+        counted = weight if options.n_negatives == 0 else 0.0  # a few drawn classes are no prediction
+        count_prediction(seen, is_best(score, chosen), counted, score[chosen.truth])
         take_gradients(chosen, seen, weight, options, score, gradient)
         if projection is None:
             step = pace(options.update, options.rate, scale, sq_norm)
@@ -114,14 +114,13 @@ def count_row(seen, scale, batch, i, label):
 
 
 @inlined
-def count_prediction(seen, score, label, weight):
-    """Count whether the best of all classes was right. Mutates: seen."""
+def is_best(score, chosen):
+    """Whether the example's label has the highest score, the first of equal ones."""
     best = 0
-    for c in range(seen.n_labels[0]):
+    for c in range(chosen.n):
         if score[c] > score[best]:
             best = c
-    seen.mass[0] += weight
-    seen.wrong_mass[0] += 0.0 if best == label else weight
+    return best == chosen.truth
 
 
 @inlined

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.inputs import Batch, Dense
-from ..core.invariants import check_learner, check_scale, check_seen, is_power, need, need_no_pruning
+from ..core.invariants import check_learner, check_scale, check_seen, check_squares, is_power, need, need_no_pruning
 from ..core.learners import at_epoch
 from ..core.losses import LOSSES, probabilities_batch
 from ..core.protocol import Predictions, Scored, rows_of
@@ -86,7 +86,7 @@ def _grown(options: Options, state: State, label: int) -> Columns:
     adaptive = _has_squares(options)
     n_classes = max(label + 1, len(columns.bias) * 3 // 2)
     n_lines, mask = _lines(len(state["scale"].inverse), n_classes, options.table_bits)
-    if options.rank or (mask == 0 and columns.mask[0] == 0):
+    if options.rank or n_lines >= len(columns.weight):  # lines that were joined stay so
         return resize(columns, **{"class": n_classes}, **({"square_class": n_classes} if adaptive else {}))
     folded = _make_columns(n_lines, mask, n_classes, adaptive)
     fold(columns, folded, adaptive)
@@ -204,11 +204,9 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
         need(lines == mask + 1 and is_power(lines), f"{lines} lines and the mask {mask} contradict each other.")
     else:
         need(lines == n_features, f"{lines} lines for {n_features} features.")
-    squares = _has_squares(options) and not slim
-    for name, group, needed in (("columns", columns, squares), ("projection", projection, squares and rank)):
-        shape = group.grad_sq.shape
-        fits = shape == group.weight.shape or (shape[0] == 1 and not needed)
-        need(fits, f"{name}.grad_sq has the shape {shape}, not that of the weights.")
+    check_squares("columns", columns.grad_sq, columns.weight.shape if _has_squares(options) and not slim else (1, 1))
+    shape = projection.weight.shape
+    check_squares("projection", projection.grad_sq, (1, shape[1]) if slim or not rank else shape)
     check_scale(state["scale"], n_features)
     check_seen(state["seen"], min(n_classes, n_columns))
 

@@ -33,7 +33,7 @@ from ..core.losses import gradients, log_sum, sigmoid
 from ..core.prefetch import prefetch_row
 from ..core.state import Candidates, Counts, LabelTable, Linear, Tree
 from ..core.trees import DEEPEST, LEFT, RIGHT, ROOT, add_child, add_children, has_children
-from ..core.updates import NEGLIGIBLE, Pace, observe_scale, pace
+from ..core.updates import NEGLIGIBLE, Pace, count_prediction, observe_scale, pace
 from ..jit import device, inlined, kernel
 
 OFF, BIAS, STOP, CROSSED = 0, 1, 2, 3  # path features
@@ -204,7 +204,7 @@ def prefetch_for_training(nodes, node, label):
     prefetch_row(nodes.candidates.mass, node)
     prefetch_row(router.grad_sq, node if router.mask[0] == 0 and router.grad_sq.shape[0] > 1 else ROOT)
     for side in range(2):
-        at = first_look(table, key_of(np.int64(nodes.tree.children[node, side]), label))
+        at = first_look(table.key, key_of(np.int64(nodes.tree.children[node, side]), label))
         prefetch_row(table.key, at)
         prefetch_row(table.mass, at)
 
@@ -493,8 +493,8 @@ def train_scorers_row(nodes, scorer, scale, seen, example, options, lists, r):
             best = np.int64(c)
         if lists.label[begin + c] == example.label:
             truth = np.int64(c)
-    seen.mass[0] += example.weight
-    seen.wrong_mass[0] += 0.0 if 0 <= truth < n_predicted and best == truth else example.weight
+    right = 0 <= truth < n_predicted and best == truth
+    count_prediction(seen, right, example.weight, score[truth] if truth >= 0 else 0.0)
     if truth >= 0:  # [RT Alg. 4 l.1]
         update_regressors(nodes, scorer, scale, example, options, lists, r, truth)
 

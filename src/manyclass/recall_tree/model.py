@@ -16,6 +16,7 @@ from ..core.held import hold
 from ..core.inputs import Batch, Dense
 from ..core.invariants import check_bank, check_candidates, check_scale, check_seen, need, need_no_pruning, need_range
 from ..core.labels import LabelSet, check_table, move_table, refill
+from ..core.learners import HIGHEST_RATE
 from ..core.linear import bank_bytes, grow_bank, make_bank, slim_bank
 from ..core.losses import LOSSES, probabilities_batch
 from ..core.protocol import Predictions, Scored, rows_of
@@ -401,21 +402,22 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
     scorers = options.update, options.rate, options.decay
     for update, rate, decay in (scorers, (options.router_update, options.router_rate, options.router_decay)):
         need(update in (SGD, ADAGRAD, NORMALIZED_ADAGRAD), f"the update is {update!r}.")
-        need(rate > 0 and 0 < decay <= 1, f"rate and decay are {rate} and {decay}.")
+        need(0 < rate <= HIGHEST_RATE and 0 < decay <= 1, f"rate and decay are {rate} and {decay}.")
     check_tree(state["tree"], options.arity)
     n, capacity = n_nodes(state), len(state["tree"].parent)
     counts, candidates, table, path = (state[name] for name in ("counts", "candidates", "table", "path"))
     squares = options.update != SGD and not slim
     check_bank("router", state["router"], n_features, options.router_update != SGD and not slim)
     check_bank("scorer", state["scorer"], n_features, squares)
-    check_bank("path", path, _path_width(options, n_features), squares and options.path_features != OFF)
+    check_bank("path", path, _path_width(options, n_features), squares)
     sizes = {"router": state["router"].bias, "counts": counts.total, "candidates": candidates.size}
     for name, array in sizes.items():
         need(len(array) == capacity, f"{name} has {len(array)} rows for {capacity} nodes.")
     n_known = min(n_classes, len(state["scorer"].bias))
     slots = candidates.label.shape[1]
-    need(slots >= max(1, options.n_candidates), f"candidates.label has {slots} slots.")
+    need(max(1, options.n_candidates) <= slots <= MOST_CANDIDATES, f"candidates.label has {slots} slots.")
     check_candidates(candidates, n_known)
+    need((counts.total >= 0).all(), "counts.total has a number below 0.")
     check_table(table, n, n_known)
     need_range("table.path_row", table.path_row, -1, int(path.n_rows[0]))
     check_scale(state["scale"], n_features)
@@ -436,7 +438,8 @@ def check_tree(tree: Tree, arity: int = 2) -> None:
     used = tree.children[:n] >= 0
     need_range("tree.children", tree.children[:n], -1, n)
     owner = np.nonzero(used)[0]
-    own = used.sum() == n - 1 and (tree.parent[tree.children[:n][used]] == owner).all()
+    children = tree.children[:n][used]
+    own = len(np.unique(children)) == len(children) == n - 1 and (tree.parent[children] == owner).all()
     need(own, "a node is not its parent's child.")
     if arity > 2:
         inner = tree.children[:n][used[:, 0]]

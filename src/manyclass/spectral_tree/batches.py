@@ -11,9 +11,9 @@ import numpy as np
 
 from ..core import linear
 from ..core.inputs import feature, span, value
-from ..core.updates import NEGLIGIBLE
+from ..core.updates import NEGLIGIBLE, count_prediction
 from ..jit import device, inlined, kernel
-from .kernels import OWN_BIAS, ZERO, add_truth, count_row, make_scratch, step_of, take_gradients
+from .kernels import OWN_BIAS, ZERO, add_truth, make_scratch, step_of, take_gradients
 from .node import find_features
 
 ABREAST = 16  # floats of a cache line
@@ -109,7 +109,8 @@ def learn_leaf_rows(classifier, scale, seen, rows, order, leaf, options, block, 
         for c in range(n, n_all):
             scratch.score[c] = linear.score(scorer, scratch.label[c], rows.batch, i)
         _, right = take_gradients(rows, i, n, n_all, options, scratch)
-        count_row(seen, right, weight)
+        seen.n_rows[0] += 1
+        count_prediction(seen, right, weight, 0.0)
         step = step_of(options, scale, rows.batch, i)
         for c in range(n):
             gradient[c] = gradient[c] * np.float32(weight) if abs(gradient[c]) >= NEGLIGIBLE else np.float32(0.0)

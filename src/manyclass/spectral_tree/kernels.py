@@ -23,7 +23,7 @@ from ..core.projection import learn_projection, project
 from ..core.rng import uniform
 from ..core.state import Array, Candidates, Counts, Field, Linear, Tree
 from ..core.trees import DEEPEST, LEFT, RIGHT, is_leaf
-from ..core.updates import NEGLIGIBLE, Pace, observe_scale, pace
+from ..core.updates import NEGLIGIBLE, Pace, count_prediction, observe_scale, pace
 from ..jit import device, inlined, kernel
 
 OWN_NOTHING, OWN_BIAS, OWN_WEIGHTS = 0, 1, 2
@@ -471,14 +471,6 @@ def take_gradients(rows, i, n_leaf, n, options, scratch):
 
 
 @inlined
-def count_row(seen, right, weight):
-    """Count a row and whether its prediction was right. Mutates: seen."""
-    seen.n_rows[0] += 1
-    seen.mass[0] += weight
-    seen.wrong_mass[0] += 0.0 if right else weight
-
-
-@inlined
 def step_of(options, scale, batch, i):
     """The step of row i."""
     step = pace(options.update, options.rate, scale, squared_length(batch, i))
@@ -537,7 +529,8 @@ def learn_rows(nodes, classifier, scale, seen, rows, order, leaves, options, scr
         n = add_truth(rows, i, n_leaf, scratch) if options.shared else n_leaf
         score_row(classifier.projection, classifier, n, rows.batch, i, options, scratch)
         learns, right = take_gradients(rows, i, n_leaf, n, options, scratch)
-        count_row(seen, right, rows.weight[i])
+        seen.n_rows[0] += 1
+        count_prediction(seen, right, rows.weight[i], 0.0)
         if learns:
             learn_row(classifier.projection, classifier, n, rows, i, scale, options, scratch)
 

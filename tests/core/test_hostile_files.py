@@ -1,0 +1,349 @@
+"""Files made by someone who has read the code: refused, or harmless; and `save` writes nothing that is refused."""
+
+import numpy as np
+import pytest
+
+from manyclass import (
+    SGD,
+    LabelTreeClassifier,
+    LomTreeClassifier,
+    MlomTreeClassifier,
+    ModelFormatError,
+    OneAgainstAllClassifier,
+    RecallTreeClassifier,
+    SpectralTreeClassifier,
+    load_model,
+)
+from manyclass.core import model_file
+from manyclass.core.labels import first_look
+from manyclass.core.state import fields_of
+from manyclass.estimators import ESTIMATORS
+from manyclass.jit import python_of
+from manyclass.label_tree.growth import DEEPEST
+
+ONLINE = [RecallTreeClassifier, LabelTreeClassifier, LomTreeClassifier, MlomTreeClassifier, OneAgainstAllClassifier]
+
+
+def rows(n=80, n_classes=12, n_features=5, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, n_features)).astype(np.float32), rng.integers(0, n_classes, n)
+
+
+def change(model, path, how, **saved):
+    """Save a model, and change the arrays and the metadata of its file; the checksums are right."""
+    model.save(path, **saved)
+    arrays, metadata = model_file.read(path, mmap=False)
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    how(arrays, metadata)
+    model_file.write(path, arrays, metadata)
+    return path
+
+
+def cut_to_one(arrays, metadata):
+    """Arrays with a line for each node, row or class keep the first: banks of one feature have the shape (1, 1)."""
+    groups = ESTIMATORS[metadata["algorithm"]]._model.GROUPS
+    growing = {"node", "row", "weight_row", "square_row", "class", "square_class"}
+    for full in list(arrays):
+        name, _, field = full.partition(".")
+        if name in groups and groups[name] is not None:
+            kind = groups[name][0] if isinstance(groups[name], tuple) else groups[name]
+            dims = fields_of(kind)[field].dims
+            arrays[full] = arrays[full][tuple(slice(0, 1) if dim in growing else slice(None) for dim in dims)]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [RecallTreeClassifier(), RecallTreeClassifier(path_features="crossed"), LomTreeClassifier(), MlomTreeClassifier(),
+     OneAgainstAllClassifier()],
+)  # fmt: skip
+def test_a_bank_of_one_row_and_one_feature_grows_all_its_arrays(tmp_path, model):
+    X, y = rows(300, 60, n_features=1)
+    model.partial_fit(X[:5], np.zeros(5, int), sample_weight=np.zeros(5))  # a tree that is only a root
+    loaded = load_model(change(model, tmp_path / "m", cut_to_one))
+    banks = [name for name, group in loaded._state.items() if hasattr(group, "bias")]
+    assert all(loaded._state[name].weight.size == 1 for name in banks)
+    loaded.partial_fit(X, y).predict(X)
+    for name in banks:
+        assert loaded._state[name].grad_sq.shape == loaded._state[name].weight.shape
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 20), (300, 1)])
+def test_one_against_all_refuses_squares_of_another_shape(tmp_path, shape):
+    X, y = rows(60, 20, n_features=300)
+    model = OneAgainstAllClassifier(table_bits=12, n_epochs=1, random_state=0).fit(X, y)
+    change(model, tmp_path / "m", lambda a, m: a.update({"columns.grad_sq": np.ones(shape, np.float32)}))
+    with pytest.raises(ModelFormatError, match=r"columns.grad_sq has the shape"):
+        load_model(tmp_path / "m")
+
+
+def test_joined_lines_of_one_against_all_stay_joined(tmp_path):
+    X, y = rows(60, 20, n_features=300)
+    model = OneAgainstAllClassifier(table_bits=8, n_epochs=1, random_state=0).fit(X, y)
+    loaded = load_model(change(model, tmp_path / "m", lambda a, m: m["config"].update(table_bits=27)))
+    n_lines = len(loaded._state["columns"].weight)
+    loaded.partial_fit(X, np.arange(60)).predict(X)
+    assert len(loaded._state["columns"].weight) == n_lines < 300
+
+
+# -- label tree ----------------------------------------------------------------------------------------------------
+
+
+def chain(n_levels):
+    """A change that makes a label tree a chain of inner nodes with one child each, and a full leaf at its end."""
+
+    def how(arrays, metadata):
+        n, arity, n_classes = n_levels + 1, 4, len(arrays["tree.leaf_of"])
+        outputs, labels = np.full((n, arity), -1, np.int32), np.arange(min(arity, n_classes))
+        outputs[:-1, 0], outputs[-1, : len(labels)] = np.arange(1, n), labels
+        size = np.ones(n, np.int32)
+        size[-1] = len(labels)
+        arrays |= {
+            "tree.outputs": outputs,
+            "tree.size": size,
+            "tree.is_leaf": (np.arange(n) == n - 1).astype(np.int8),
+            "tree.parent": np.arange(-1, n - 1, dtype=np.int32),
+            "tree.place": np.where(np.arange(n) > 0, 0, -1).astype(np.int32),
+            "tree.leaf_of": np.full(n_classes, n - 1, np.int32),
+            "tree.place_of": np.arange(n_classes, dtype=np.int32),
+            "tree.n_nodes": np.array([n]),
+            "blocks.first": np.zeros(n, np.int64),
+            "blocks.mask": np.full(n, -1),
+            "blocks.n_used": np.zeros(n, np.int64),
+            "blocks.bias": np.zeros((n, 16), np.float32),
+            "blocks.sq_norm": np.zeros((n, 16)),
+        }
+
+    return how
+
+
+@pytest.mark.parametrize("n_levels", [DEEPEST - 1, DEEPEST])
+def test_a_label_tree_does_not_grow_deeper_than_its_limit(tmp_path, n_levels):
+    X, y = rows(60, 40)
+    model = LabelTreeClassifier(arity=4, random_state=0).partial_fit(X[:4], np.arange(4))
+    loaded = load_model(change(model, tmp_path / "m", chain(n_levels)))
+    loaded.predict(X)
+    if n_levels < DEEPEST:
+        loaded.partial_fit(X, y)
+    else:
+        with pytest.raises(ValueError, match="40 levels"):
+            loaded.partial_fit(X, y)
+    with pytest.raises(ModelFormatError, match="deeper than 40 levels"):
+        load_model(change(model, tmp_path / "m", chain(DEEPEST + 1)))
+
+
+def test_label_trees_whose_leaves_are_not_equally_deep_are_refused(tmp_path):
+    X, y = rows(80, 12)
+    model = LabelTreeClassifier(arity=4, random_state=0).fit(X, y)
+
+    def how(arrays, metadata):  # a leaf becomes an inner node above a copy of itself
+        leaf, n = int(np.flatnonzero(arrays["tree.is_leaf"])[0]), len(arrays["tree.parent"])
+        for name, array in list(arrays.items()):
+            if name.startswith(("tree.", "blocks.")) and len(array) == n:
+                arrays[name] = np.concatenate([array, array[leaf : leaf + 1]])
+        labels = arrays["tree.outputs"][n, : arrays["tree.size"][n]]
+        arrays["tree.leaf_of"][labels] = n
+        arrays["tree.parent"][n], arrays["tree.place"][n], arrays["tree.n_nodes"][0] = leaf, 0, n + 1
+        arrays["tree.outputs"][leaf, 0], arrays["tree.size"][leaf], arrays["tree.is_leaf"][leaf] = n, 1, 0
+        arrays["blocks.mask"][n], arrays["blocks.n_used"][n] = -1, 0
+
+    with pytest.raises(ModelFormatError, match="not all at the same depth"):
+        load_model(change(model, tmp_path / "m", how))
+
+
+@pytest.mark.parametrize("number", [3.3e38, np.inf, np.nan])
+def test_growth_of_a_label_tree_ends_whatever_its_sums_are(tmp_path, number):
+    X, y = rows(80, 12)
+    model = LabelTreeClassifier(arity=4, random_state=0).partial_fit(X, y)
+    change(model, tmp_path / "m", lambda a, m: a["blocks.total"].fill(number))
+    with pytest.raises(ModelFormatError, match=r"blocks.total contains a number that is (too large|not finite)"):
+        load_model(tmp_path / "m")
+    loaded = load_model(tmp_path / "m", verify=False)
+    with pytest.raises(ValueError, match="diverged"):
+        loaded.partial_fit(X, y + 100)
+    tree = loaded._state["tree"]
+    assert (tree.size[: tree.n_nodes[0]] > 0).all()  # every split filled both nodes
+
+
+def test_crowded_tables_of_a_label_tree_are_refused(tmp_path):
+    X, y = rows(80, 12, n_features=6)
+    model = LabelTreeClassifier(arity=4, random_state=0).fit(X, y)
+    assert (model._state["blocks"].mask == 15).any()  # 6 features in 16 entries
+
+    def how(arrays, metadata):
+        node = int(np.flatnonzero(arrays["blocks.mask"] == 15)[0])
+        first = arrays["blocks.first"][node]
+        used = np.flatnonzero(arrays["blocks.feature"][first : first + 16] >= 0)
+        assert len(used) == arrays["blocks.n_used"][node]
+        table = slice(first, first + 16)
+        arrays["blocks.feature"][table] = np.where(np.arange(16) < 15, np.arange(16) % 6, -1)
+        arrays["blocks.record"][table] = 0
+        arrays["blocks.n_used"][node] = 15
+
+    with pytest.raises(ModelFormatError, match="too few empty entries"):
+        load_model(change(model, tmp_path / "m", how))
+
+
+# -- errors that say what is wrong ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "how", "message"),
+    [
+        (LabelTreeClassifier, lambda a, m: a["blocks.mask"].__setitem__(0, 2**63 - 1), "blocks.mask"),
+        (MlomTreeClassifier, lambda a, m: a.update({n: a[n][:1] for n in a if n.startswith("nodes.")}), "nodes has 1"),
+        (MlomTreeClassifier, lambda a, m: a["tree.n_nodes"].__setitem__(0, 10**6), "tree.n_nodes"),
+        (RecallTreeClassifier, lambda a, m: a["table.mass"].__setitem__(a["table.key"] >= 0, -1000.0), "table.mass"),
+        (RecallTreeClassifier, lambda a, m: a["counts.total"].__setitem__(0, -1000.0), "counts.total"),
+        (RecallTreeClassifier, lambda a, m: a["seen.mass"].__setitem__(0, -1.0), "seen.mass"),
+        (RecallTreeClassifier, lambda a, m: a.update({"scorer_1.bias": a["scorer.bias"]}), "no group"),
+        (OneAgainstAllClassifier, lambda a, m: a.update({"seen_1.mass": a["seen.mass"]}), "no group"),
+        (RecallTreeClassifier, lambda a, m: m["config"].update(rate=1e300), "rate"),
+        (LomTreeClassifier, lambda a, m: m["config"].update(rate=1e300), "rate"),
+        (LomTreeClassifier, lambda a, m: m["fitted"].update(n_epochs_=10**400), "epochs"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named(tmp_path, kind, how, message):
+    X, y = rows()
+    with pytest.raises(ModelFormatError, match=message) as told:
+        load_model(change(kind(random_state=0).fit(X, y), tmp_path / "m", how), verify=False)
+    assert "IndexError" not in str(told.value)
+
+
+@pytest.mark.parametrize("kind", [RecallTreeClassifier, LomTreeClassifier, MlomTreeClassifier])
+@pytest.mark.parametrize("fault", ["twice", "elsewhere"])
+def test_every_key_of_a_table_is_found_once(tmp_path, kind, fault):
+    X, y = rows()
+
+    def how(arrays, metadata):
+        keys = arrays["table.key"]
+        empty, full = np.flatnonzero(keys < 0), np.flatnonzero(keys >= 0)
+        if fault == "twice":
+            one = full[0]
+            keys[(one + np.flatnonzero(np.roll(keys, -one) < 0)[0]) % len(keys)] = keys[one]
+            arrays["table.n_entries"] += 1
+        else:
+            homes = python_of(first_look)(keys, keys[full])
+            alone = full[homes == full][0]
+            keys[empty[-1]], keys[alone] = keys[alone], -1
+
+    with pytest.raises(ModelFormatError, match="not where a search would find it"):
+        load_model(change(kind(random_state=0).fit(X, y), tmp_path / "m", how))
+
+
+def test_members_of_an_mlom_tree_that_are_no_heap_are_refused(tmp_path):
+    X, y = rows()
+
+    def how(arrays, metadata):  # the last of two members on top of the first, or the other way round
+        key, left, right, size = (arrays[f"table.{name}"] for name in ("key", "left", "right", "size"))
+        top = int(np.flatnonzero((size == 2) & (key >= 0) & (arrays["table.active"] != 0) & (left >= 0))[0])
+        low = int(left[top])
+        left[top], right[low], size[top], size[low] = -1, top, 1, 2
+        for links in (arrays["nodes.members"], left, right):
+            links[(links == top) & (np.arange(len(links)) != low)] = low
+        left[top], right[low] = -1, top
+
+    model = MlomTreeClassifier(guests=False, random_state=0).fit(X, y)
+    with pytest.raises(ModelFormatError, match="not a heap"):
+        load_model(change(model, tmp_path / "m", how))
+
+
+def test_numbered_groups_belong_to_label_trees(tmp_path):
+    X, y = rows()
+    LabelTreeClassifier(n_trees=3, random_state=0).fit(X, y).save(tmp_path / "m")
+    assert {"tree_1", "blocks_2"} <= set(load_model(tmp_path / "m")._state)
+
+
+def test_labels_of_a_matrix_are_the_numbers_of_its_columns(tmp_path):
+    X, y = rows()
+    model = LabelTreeClassifier(random_state=0).fit(X, np.eye(12, dtype=np.int8)[y])
+    with pytest.raises(ModelFormatError, match="numbers of the columns"):
+        load_model(change(model, tmp_path / "m", lambda a, m: a["classes.number"].__setitem__(7, 15)))
+
+
+def test_whole_numbers_become_floats_where_options_are_floats(tmp_path):
+    X, y = rows()
+    model = LomTreeClassifier(random_state=0).fit(X, y)
+    loaded = load_model(change(model, tmp_path / "m", lambda a, m: m["config"].update(rate=4)))
+    assert type(loaded._options.rate) is float  # no kernel has to be compiled again
+
+
+# -- save ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [*ONLINE, SpectralTreeClassifier])
+def test_save_refuses_what_load_would_refuse(tmp_path, kind):
+    X, y = rows()
+    model = kind(random_state=0).fit(X, y)
+    model.save(tmp_path / "m")
+    before = (tmp_path / "m").read_bytes()
+    weights = next(group.weight for group in model._state.values() if hasattr(group, "weight") and group.weight.size)
+    kept, weights[0] = weights[0].copy(), np.inf
+    with pytest.raises(ValueError, match=r"cannot be saved.*weight contains a number that is not finite"):
+        model.save(tmp_path / "m")
+    weights[0] = kept
+    with pytest.raises(ValueError, match="n_epochs must be"):
+        model.set_params(n_epochs=-3).save(tmp_path / "m")
+    assert (tmp_path / "m").read_bytes() == before
+
+
+def test_labels_that_one_type_cannot_hold_are_not_saved(tmp_path):
+    X, y = rows(n_classes=3)
+    model = OneAgainstAllClassifier(random_state=0).partial_fit(X, np.array([2**63, 2**63 + 1, 5], np.uint64)[y])
+    try:
+        model.partial_fit(X[:1], [-1])
+    except ValueError:
+        return  # refused even earlier
+    with pytest.raises(ValueError, match="no type of numpy"):
+        model.save(tmp_path / "m")
+
+
+@pytest.mark.parametrize("kind", ONLINE)
+def test_rows_without_weight_leave_a_model_that_works(tmp_path, kind):
+    X, y = rows()
+    model = kind(random_state=0).partial_fit(X, y, sample_weight=np.zeros(len(X)))
+    model.save(tmp_path / "m")
+    for one in (model, load_model(tmp_path / "m")):
+        one.predict(X), one.predict_topk(X, 3), one.predict_proba(X), one.candidates(X), one.decision_path(X)
+        one.diagnose(X, y), one.predictor(2)(X[0])
+        assert np.isnan(one.progressive_error_)
+        if hasattr(one, "tree_table"):
+            one.tree_table()
+        one.partial_fit(X, y).predict(X)
+    model.save(tmp_path / "m", slim=True, precision="int8")
+    load_model(tmp_path / "m").predict(X)
+
+
+# -- numbers that are not finite -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("learner", ["sgd", "adagrad", "normalized-adagrad"])
+@pytest.mark.parametrize("kind", [RecallTreeClassifier, LomTreeClassifier, MlomTreeClassifier, OneAgainstAllClassifier])
+def test_training_that_diverges_says_so(kind, learner):
+    """Rows of almost no length with the largest weights, then rows of great length."""
+    X, y = rows(200, 12)
+    model = kind(learner=learner, random_state=0)
+    for small in (1e-29, 1e30):
+        try:
+            model.partial_fit(X * np.float32(small), y, sample_weight=np.full(len(X), 1e9))
+            model.predict_topk(X * np.float32(small), 3)
+            model.predict_proba(X * np.float32(small))
+        except ValueError as error:
+            assert "diverged" in str(error) or "NaN" in str(error)
+            return
+    numbers = [array for group in model._state.values() for array in group if array.dtype.kind == "f"]
+    assert all(np.isfinite(array).all() for array in numbers)
+
+
+def test_a_fit_that_diverges_keeps_the_model_before(tmp_path):
+    X, y = rows(200, 12)
+    model = OneAgainstAllClassifier(learner=SGD(rate=1e6), random_state=0).fit(X, y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match=r"Training diverged: .* Use a lower learning rate"):
+        model.fit(X * np.float32(1e-29), y, sample_weight=np.full(len(X), 1e9))
+    assert np.array_equal(model.predict(X), before)
+    model.save(tmp_path / "m")
+
+
+def test_a_rate_that_no_step_can_have_is_refused():
+    with pytest.raises(ValueError, match="rate must be in"):
+        SGD(rate=1e300)
