@@ -73,7 +73,7 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
         new._slim, new._precision, new._extra, new._names = False, "float32", {}, None
         new._fit(X, without_padding(y), sample_weight)
         with self._lock.writing():
-            self._replace_attributes(vars(new), keep=[*self._get_param_names(), "_lock"])
+            self._replace_attributes(new.__dict__, keep=[*self._get_param_names(), "_lock"])
         return self
 
     def _fit(self, X, y, sample_weight):
@@ -277,7 +277,7 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
 
         Only a `partial_fit` that is interrupted while it learns keeps its new labels and the rows learned so far.
         """
-        before = dict(vars(self))
+        before = dict(self.__dict__)
         try:
             yield
         except BaseException:
@@ -286,9 +286,9 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
 
     def _replace_attributes(self, new: dict[str, Any], keep: Collection[str] = ()) -> None:
         """Take over all attributes except those in `keep`, and remove all others."""
-        for name in [name for name in vars(self) if name not in new and name not in keep]:
+        for name in [name for name in self.__dict__ if name not in new and name not in keep]:
             delattr(self, name)
-        vars(self).update({name: value for name, value in new.items() if name not in keep})
+        self.__dict__.update({name: value for name, value in new.items() if name not in keep})
 
     def _check_kept(self) -> None:
         """ValueError for attributes in a file that this estimator cannot have written."""

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from .classes import ClassIndex
-from .inputs import Batch, Csr, Dense
+from .inputs import Batch, Csr, Dense, is_inside
 from .locks import LockOfEstimator, ModelLock, reads
 from .protocol import Model, Predictions, Scored
 from .state import n_bytes
@@ -391,14 +391,12 @@ def _one_row(row, n_features: int) -> Batch:
             f"A row must be an array of {n_features} float32 values, or a CSR matrix of shape (1, {n_features}), "
             f"got {got}."
         )
-    columns, (begin, end) = row.indices, row.indptr
-    # As unsigned numbers, negative columns are larger than any number of features.
-    highest = columns.view(f"u{columns.itemsize}").max(initial=0)
-    if highest >= n_features or begin != 0 or not 0 <= end <= min(len(columns), len(row.data)):
+    indptr, indices, values = row.indptr, row.indices, row.data
+    if not is_inside(indptr, indices, len(values), n_features):
         raise ValueError(f"The row is not a valid CSR matrix with columns from 0 to {n_features - 1}.")
     if row.shape[1] <= NARROW:
         return as_batch(row)
-    return Csr(row.indptr.astype(np.int64, copy=False), columns.astype(np.int32, copy=False), row.data)
+    return Csr(indptr.astype(np.int64, copy=False), indices.astype(np.int32, copy=False), values)
 
 
 def metrics_of(accuracy: float, recall: float, work: np.ndarray, n_candidates: float) -> dict[str, float]:
