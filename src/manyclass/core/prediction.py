@@ -254,11 +254,14 @@ class PredictionMixin:
     def _predict(self, X, k: int) -> Predictions:
         """Predictions for all rows, in blocks over `n_jobs` threads."""
         n_classes, options, model = len(self._index), self._prediction_options(), self._model
+        few = getattr(model, "ROWS_PER_THREAD", 256)
+        if X.shape[0] <= (few if k == 1 else 1):  # one call, without the overhead of blocks and threads
+            return model.predict(options, self._state, as_batch(X), k, n_classes)
 
         def predict(block):
             return model.predict(options, self._state, as_batch(rows_between(X, *block)), k, n_classes)
 
-        threads = min(n_threads(self.n_jobs), -(-X.shape[0] // getattr(model, "ROWS_PER_THREAD", 256)))
+        threads = min(n_threads(self.n_jobs), -(-X.shape[0] // few))
         most = getattr(model, "MOST_ROWS", BLOCK)
         if k > 1:  # keep the scores of all candidates within about 64 MB
             most = min(BLOCK, max(1, (1 << 23) // max(1, model.width(options, self._state))))
@@ -385,7 +388,7 @@ def _one_row(row, n_features: int) -> Batch:
         if row.size != n_features:
             raise ValueError(f"The row has {row.size} values, the model has {n_features} features. Pass one row.")
         return Dense(row.reshape(1, -1))
-    if not sp.issparse(row) or row.format != "csr" or row.shape != (1, n_features):
+    if not isinstance(row, (sp.csr_matrix, sp.csr_array)) or row.shape != (1, n_features):
         got = f"{row.format} of shape {row.shape}" if sp.issparse(row) else type(row).__name__
         raise ValueError(
             f"A row must be an array of {n_features} float32 values, or a CSR matrix of shape (1, {n_features}), "
@@ -394,7 +397,7 @@ def _one_row(row, n_features: int) -> Batch:
     indptr, indices, values = row.indptr, row.indices, row.data
     if not is_inside(indptr, indices, len(values), n_features):
         raise ValueError(f"The row is not a valid CSR matrix with columns from 0 to {n_features - 1}.")
-    if row.shape[1] <= NARROW:
+    if n_features <= NARROW:
         return as_batch(row)
     return Csr(indptr.astype(np.int64, copy=False), indices.astype(np.int32, copy=False), values)
 
