@@ -31,7 +31,7 @@ def main() -> None:
         model = RecallTreeClassifier(random_state=0, n_epochs=1, **options).fit(X[::step], y[::step])
         told[f"Recall Tree, {name}: predict"] = seconds_of_one_row(model.predict, X_test)
         told[f"Recall Tree, {name}: predictor (bar 40)"] = seconds_of_one_row(model.predictor(), X_test)
-        kernel = recall_tree.answerer(model._answering(), model._state, 1, len(model.classes_))
+        kernel = recall_tree.predict_one(model._prediction_options(), model._state, 1, len(model.classes_))
         told[f"Recall Tree, {name}: kernel call (bar 20)"] = seconds_of_one_row(partial(_call, kernel), X_test)
     flat = OneAgainstAllClassifier(random_state=0, n_epochs=1).fit(X[::20], y[::20])
     told["one-against-all, ours: predict"] = seconds_of_one_row(flat.predict, X_test)

@@ -1,15 +1,18 @@
-"""Kill `manyclass train --checkpoint-every` at random moments, resume, and compare with an undisturbed run.
+"""Kill `manyclass train` at random moments, resume, and compare with an undisturbed run.
 
-    python reproduce/files/kills.py [--kills 200] [--seed 0]
+    python reproduce/files/kills.py [--kills 200] [--writers 1] [--full 10] [--algorithms ...] [--seed 0]
 
-Every run is killed by SIGKILL again and again until it ends by itself; its model must then be, byte for byte, that of a
-run nobody disturbed. Runs follow one another until so many kills have been dealt out.
+A run is killed by SIGKILL again and again until it ends by itself; its model must then be, byte for byte, that of a run
+that nobody disturbed. With `--writers 2`, two processes write the same model at the same time: one of them must be
+refused. `--full`: so many runs whose files may not become larger than a random size, as on a full disk; each must fail
+with an error, leave the old model, and give the same bytes when it is resumed without the limit. The spectral tree has
+no checkpoints and starts again.
 """
 
 import argparse
-import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -20,9 +23,12 @@ from pathlib import Path
 
 import numpy as np
 
+ALGORITHMS = ("recall-tree", "label-tree", "one-against-all", "lom-tree", "mlom-tree", "spectral-tree")
+REFUSED = "is being written by another process"
+
 
 def write_data(path: Path, n_rows: int, n_classes: int, seed: int) -> None:
-    """Rows of 20 features, half of them told by the class."""
+    """Rows of 20 features, half of which depend on the class."""
     rng = np.random.default_rng(seed)
     own = rng.integers(1, 50_000, (n_classes, 40))
     with open(path, "w") as file:
@@ -32,69 +38,114 @@ def write_data(path: Path, n_rows: int, n_classes: int, seed: int) -> None:
             file.write(f"{label} " + " ".join(f"{f}:{rng.random():.3f}" for f in features) + "\n")
 
 
-def command(data: Path, model: Path, extra: list[str]) -> list[str]:
-    program = [sys.executable, "-m", "manyclass", "train", str(data), "--model", str(model), "--epochs", "2"]
-    return [*program, "--checkpoint-every", "1500", *extra]
+class Runs:
+    """All runs of one algorithm on one data file."""
+
+    def __init__(self, algorithm: str, data: Path, chance: random.Random):
+        self.folder, self.counts, self.chance = data.parent, Counter[str](), chance
+        options = ["--algorithm", algorithm, "--features", "4096", "--epochs", "2"]
+        if algorithm != "spectral-tree":
+            options += ["--checkpoint-every", "1500", "--resume"]
+        self.command = [sys.executable, "-m", "manyclass", "train", str(data), *options]
+        self.older = self.undisturbed("older", "--seed", "1")  # compiles
+        self.expected = self.undisturbed("first")
+        begun = time.perf_counter()
+        assert self.undisturbed("second") == self.expected, "two undisturbed runs differ"
+        self.seconds = time.perf_counter() - begun
+
+    def undisturbed(self, name: str, *options: str) -> bytes:
+        model = self.folder / name
+        subprocess.run([*self.command, "--model", str(model), *options], check=True, capture_output=True)
+        return self.taken(model)
+
+    def taken(self, model: Path) -> bytes:
+        """The bytes of a model, which is removed; all other files of its run must be gone."""
+        content = model.read_bytes()
+        model.unlink()
+        left = [path.name for path in self.folder.iterdir() if model.name in path.name]
+        self.counts["files left behind"] += len(left)
+        return content
+
+    def compare(self, model: Path) -> None:
+        same = self.taken(model) == self.expected
+        self.counts["same bytes" if same else "OTHER BYTES"] += 1
+
+    def start(self, model: Path, limit: int | None = None) -> subprocess.Popen:
+        """A run whose files may have at most `limit` bytes."""
+
+        def restrict() -> None:
+            if limit is not None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+        command = [*self.command, "--model", str(model)]
+        return subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=restrict
+        )
+
+    def kill_until_it_ends(self, n_writers: int, n_kills: int) -> None:
+        """One run, killed at random moments until a process comes to its end."""
+        model = self.folder / f"model-{self.counts['runs']}"
+        self.counts["runs"] += 1
+        ended = False
+        while not ended:
+            processes = [self.start(model) for _ in range(n_writers)]
+            enough = self.counts["kills"] >= n_kills
+            end = None if enough else time.monotonic() + self.seconds * (0.35 + 0.65 * self.chance.random())
+            for process in processes:
+                try:
+                    process.wait(None if end is None else max(0.0, end - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    os.kill(process.pid, signal.SIGKILL)
+                    self.counts["kills"] += 1
+                    self.counts["kills with a checkpoint there"] += Path(f"{model}.checkpoint").exists()
+            for process in processes:
+                _, errors = process.communicate()
+                if process.returncode == 1 and REFUSED in errors:
+                    self.counts["second writers refused"] += 1
+                elif process.returncode == 0:
+                    ended = True
+                elif process.returncode != -signal.SIGKILL:
+                    raise SystemExit(f"train failed:\n{errors}")
+        self.compare(model)
+
+    def fill_the_disk(self) -> None:
+        """One run that cannot write its files, then one that can."""
+        model = self.folder / f"model-{self.counts['runs']}"
+        self.counts["runs"] += 1
+        model.write_bytes(self.older)
+        process = self.start(model, self.chance.randrange(len(self.expected)))
+        _, errors = process.communicate()
+        unchanged = process.returncode == 1 and "could not be written" in errors
+        unchanged = unchanged and model.read_bytes() == self.older
+        self.counts["disk full: refused, old model unchanged" if unchanged else "DISK FULL: WRONG"] += 1
+        self.start(model).communicate()
+        self.compare(model)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--writers", type=int, default=1)
+    parser.add_argument("--full", type=int, default=10)
     parser.add_argument("--rows", type=int, default=60_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--algorithms", nargs="*", default=ALGORITHMS, choices=ALGORITHMS)
     asked = parser.parse_args()
-    chance, counts = random.Random(asked.seed), Counter()
+    chance, failed = random.Random(asked.seed), False
+    n = len(asked.algorithms)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        data = folder / "data.svm"
+        data = Path(name) / "data.svm"
         write_data(data, asked.rows, 300, asked.seed)
-        for algorithm in ("recall-tree", "label-tree"):
-            options = ["--algorithm", algorithm, "--features", "4096", "--json"]
-            calm = folder / f"calm-{algorithm}"
-            subprocess.run(command(data, calm, options), check=True, capture_output=True)  # compiles
-            begun = time.perf_counter()
-            again = folder / "again"
-            told = subprocess.run(command(data, again, options), check=True, capture_output=True, text=True).stdout
-            whole = time.perf_counter() - begun
-            assert again.read_bytes() == calm.read_bytes(), "two undisturbed runs differ"
-            examples = json.loads(told)["examples"]
-            wanted = asked.kills // 2
-            while counts[algorithm, "kills"] < wanted:
-                model = folder / f"model-{algorithm}-{counts[algorithm, 'runs']}"
-                run_and_kill(data, model, options, whole, chance, counts, algorithm, wanted)
-                same = model.read_bytes() == calm.read_bytes()
-                left = sorted(path.name for path in folder.iterdir() if model.name in path.name and path != model)
-                counts[algorithm, "same bytes" if same else "OTHER BYTES"] += 1
-                counts[algorithm, "files left behind"] += len(left)
-                model.unlink()
-            done = {key[1]: count for key, count in counts.items() if key[0] == algorithm}
-            print(f"{algorithm}: {examples:,} examples a run, {whole:.1f} s undisturbed: {done}", flush=True)
-    return int(any(key[1] == "OTHER BYTES" for key in counts))
-
-
-def run_and_kill(data, model, options, whole, chance, counts, algorithm, wanted) -> None:
-    """One run, killed at random moments until it comes to its end."""
-    counts[algorithm, "runs"] += 1
-    while True:
-        process = subprocess.Popen(
-            command(data, model, [*options, "--resume"]), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
-        enough = counts[algorithm, "kills"] >= wanted
-        try:
-            process.wait(None if enough else whole * (0.35 + 0.65 * chance.random()))
-        except subprocess.TimeoutExpired:
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
-            counts[algorithm, "kills"] += 1
-            counts[algorithm, "kills with a checkpoint there"] += Path(f"{model}.checkpoint").exists()
-            continue
-        finally:
-            assert process.stderr is not None
-            errors = process.stderr.read()
-            process.stderr.close()
-        if process.returncode:
-            raise SystemExit(f"train failed:\n{errors}")
-        return
+        for number, algorithm in enumerate(asked.algorithms):
+            runs = Runs(algorithm, data, chance)
+            n_kills, n_full = ((total + number) // n for total in (asked.kills, asked.full))
+            while runs.counts["kills"] < n_kills:
+                runs.kill_until_it_ends(asked.writers, n_kills)
+            for _ in range(n_full):
+                runs.fill_the_disk()
+            print(f"{algorithm}: {runs.seconds:.1f} s undisturbed: {dict(runs.counts)}", flush=True)
+            failed |= bool(runs.counts["OTHER BYTES"] or runs.counts["DISK FULL: WRONG"])
+    return int(failed)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def test_list_as_json(call, toy):
 
 
 def test_fetch(call, toy, server):
-    result = call("data", "toy")
+    result = call("data", "toy", "--insecure")
     path = Path("cache/toy.npz.xz").resolve()
     assert result.code == 0 and f"toy: {path}" in result.out
     assert "free for all" in result.err and "http://origin.example" in result.err
@@ -60,7 +60,7 @@ def test_fetch(call, toy, server):
     assert "toy [available]" in call("data").out
     assert json.loads(call("data", "toy", "--json").out)["path"] == str(path)
     assert len(server.requests) == 1
-    assert call("data", "toy", "--again", "--keep").code == 0
+    assert call("data", "toy", "--again", "--keep", "--insecure").code == 0
     assert len(server.requests) == 2 and Path("cache/downloads/toy/words").exists()
 
 
@@ -69,5 +69,5 @@ def test_errors_are_reported(call, toy, server):
     assert result.code == 1 and "manyclass: error: unknown data set nonesuch; known sets: aloi" in result.err
     assert server.requests == []
     server.files.clear()
-    result = call("data", "toy")
+    result = call("data", "toy", "--insecure")
     assert result.code == 1 and "404" in result.err and "Traceback" not in result.err

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_svmlight_file
 
-from manyclass import OneAgainstAllClassifier, load_model
+from manyclass import OneAgainstAllClassifier, RecallTreeClassifier, load_model
+from manyclass.cli import messages
 
 
 @pytest.fixture
@@ -142,6 +143,46 @@ def test_inspect_a_model_without_a_tree(call, digits):
     call("train", "train.svm", "--features", 64, "--model", "o", "--algorithm", "one-against-all", "--epochs", 1)
     assert json.loads(call("inspect", "o", "--json").out)["branches"] == []
     assert "no tree to draw" in call("inspect", "o", "--picture", "x.png").err
+
+
+NASTY = "\x1b[2J=red\x9b\u202e"
+
+
+@pytest.fixture
+def nasty_model(call):
+    """A model whose labels would clear the screen, and run as formulas."""
+    X = np.eye(4, dtype=np.float32)
+    clf = RecallTreeClassifier(random_state=0, n_epochs=9).fit(X, [NASTY, "=1+1", "-2", "good\tname"])
+    clf.save("m")
+    Path("d.svm").write_text("0 1:1\n0 2:1\n0 3:1\n0 4:1\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("predict", "m", "d.svm"),
+        ("predict", "m", "d.svm", "--format", "jsonl"),
+        ("inspect", "m", "--labels"),
+        ("inspect", "m", "--topics"),
+    ],
+)
+def test_terminals_get_no_control_characters(call, nasty_model, words, monkeypatch):
+    raw = call(*words).out
+    assert "\x9b" in raw  # files get the labels as they are
+    monkeypatch.setattr(messages, "is_terminal", lambda file: True)
+    shown = call(*words).out
+    assert "\\u001b" in shown and "\\u009b" in shown and "\\u202e" in shown
+    assert all(c.isprintable() or c in "\n\t" for c in shown)
+
+
+def test_labels_that_look_like_formulas(call, nasty_model):
+    def labels(*words):
+        return {line.split("\t")[0] for line in call("predict", "m", "d.svm", "--top-k", 1, *words).out.splitlines()}
+
+    assert {"=1+1", "-2"} <= labels()
+    assert {"'=1+1", "'-2", r"good\tname"} <= labels("--spreadsheet-safe")
+    result = call("predict", "m", "d.svm", "--format", "jsonl", "--spreadsheet-safe")
+    assert result.code == 1 and "--format tsv only" in result.err
 
 
 def test_inspect_lists_labels_and_prints_brackets(call):

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from manyclass import OneAgainstAllClassifier, RecallTreeClassifier, load_model
 from manyclass.cli import train as module
-from manyclass.cli.files import open_model
+from manyclass.cli.files import only_writer, open_model
 
 SVM = ("train", "train.svm", "--features", "64", "--model", "m")
 
@@ -269,6 +269,31 @@ def test_leftovers_of_killed_writers_are_removed(call, digits):
     Path(".m.checkpoint.abcdefgh.part").touch()
     assert call(*SVM, "--epochs", "1").code == 0
     assert sorted(os.listdir()) == ["m", "test.svm", "train.svm"]
+
+
+def test_a_second_run_leaves_the_first_alone(call, digits):
+    """It is refused, and removes no file of the first."""
+    Path(".m.abcdefgh.part").touch()
+    with only_writer("m"):
+        result = call(*SVM, "--epochs", "1")
+        assert result.code == 1 and "m is being written by another process" in result.err
+        assert Path(".m.abcdefgh.part").exists() and not Path("m").exists()
+    assert call(*SVM, "--epochs", "1").code == 0
+    assert sorted(os.listdir()) == ["m", "test.svm", "train.svm"]
+
+
+def test_the_lock_of_a_killed_run_is_void(call, digits):
+    Path(".m.lock").touch()
+    assert call(*SVM, "--epochs", "1").code == 0
+    assert sorted(os.listdir()) == ["m", "test.svm", "train.svm"]
+
+
+@pytest.mark.parametrize("target", [os.devnull, "pipe"])
+def test_a_pipe_or_device_is_no_model(call, digits, target):
+    os.mkfifo("pipe")
+    result = call("train", "train.svm", "--features", "64", "--model", target)
+    assert result.code == 1 and "this is a pipe or a device" in result.err
+    assert not Path(target).is_file()
 
 
 # -- several labels, text ------------------------------------------------------------------------------------------

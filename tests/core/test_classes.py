@@ -1,10 +1,12 @@
 """Labels of every kind: sorted after fit, appended by partial_fit, never moved, never mixed up."""
 
+import pickle
+
 import numpy as np
 import pytest
 
-from manyclass import LabelTreeClassifier
-from manyclass.core import prediction
+from manyclass import LabelTreeClassifier, load_model
+from manyclass.core import classes, prediction
 from manyclass.core.classes import ClassIndex, in_order_of_appearance
 
 from .test_streams import bytes_of
@@ -173,3 +175,115 @@ def test_checking_new_labels_does_not_rebuild_the_array(monkeypatch):
 def test_all_cores_are_those_that_are_available(monkeypatch):
     monkeypatch.setattr(prediction.joblib, "cpu_count", lambda: 3)
     assert [prediction.n_threads(n_jobs) for n_jobs in (None, 2, -1, -2, -9)] == [1, 2, 3, 2, 1]
+
+
+# -- many labels and long labels -----------------------------------------------------------------------------------
+
+
+def characters_of(array):
+    """Characters that an array takes: with padding, or those of its objects."""
+    return array.nbytes // 4 if array.dtype.kind == "U" else sum(map(len, array.tolist()))
+
+
+LONG = "x" * 1_000_000
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_a_long_label_costs_its_own_bytes(kind, method, tmp_path):
+    """As text of a fixed width, these labels took 12 GB."""
+    names = [f"label {i}" for i in range(3000)]
+    names[1234] = LONG
+    X = np.random.default_rng(0).standard_normal((3000, 2)).astype(np.float32)
+    options = {"table_bits": 14} if kind is not LabelTreeClassifier else {}
+    model = getattr(kind(random_state=0, n_epochs=1, **options), method)(X, names)
+    assert sorted(model.classes_.tolist()) == sorted(names)
+    assert characters_of(model.classes_) < 2 * len("".join(names))
+    assert set(model.predict(X[:20])) <= set(names)
+    assert model.diagnose(X[:20], names[:20])["recall"] >= 0
+    model.save(tmp_path / "m")
+    assert characters_of(load_model(tmp_path / "m").classes_) < 2 * len("".join(names))
+    assert load_model(tmp_path / "m").predict(X[:20]).tolist() == model.predict(X[:20]).tolist()
+
+
+def test_a_long_label_that_comes_later_leaves_the_model_usable(kind, rows):
+    X, ids = rows
+    known = [f"label {i}" for i in range(3000)]
+    model = kind(random_state=0).partial_fit(X, [known[i] for i in ids], classes=known)
+    model.partial_fit(X[:1], [LONG])
+    assert model.classes_[-1] == LONG and model.classes_[:3000].tolist() == sorted(known)
+    assert characters_of(model.classes_) < 2 * (len(LONG) + len("".join(known)))
+    model.predict(X)
+
+
+def test_short_texts_have_a_fixed_width(rows):
+    index = ClassIndex(np.array(["a", "bcd"]))
+    assert index.array.dtype == "<U3"
+    index.add(np.array(["efghij"]))
+    assert index.array.dtype == "<U6" and index.array.tolist() == ["a", "bcd", "efghij"]
+
+
+@pytest.mark.parametrize("make", [lambda i: i, lambda i: i + 0.5, str, lambda i: str(i).encode()])
+def test_a_new_label_is_added_to_the_array_without_converting_all(make, monkeypatch):
+    """Asked after each of 2,000 new labels, the array converts each label only a few times."""
+    converted, convert = [], classes.label_array
+
+    def counted(labels, kind):
+        converted.append(len(labels))
+        return convert(labels, kind)
+
+    monkeypatch.setattr(classes, "label_array", counted)
+    index, earlier = ClassIndex(np.array([make(10_000)])), []
+    for i in range(2000):
+        earlier.append(index.array)
+        index.add(np.array([make(10_001 + i)]))
+    assert sum(converted) < 6 * 2000
+    expected = [make(10_000 + i) for i in range(2001)]
+    assert index.array.tolist() == expected
+    assert all(array.tolist() == expected[: i + 1] for i, array in enumerate(earlier))  # they never change
+
+
+def test_numbers_of_another_type_change_the_array():
+    index = ClassIndex(np.array([1, 2]))
+    for new, expected in ((3, [1, 2, 3]), (4, [1, 2, 3, 4]), (0.5, [1, 2, 3, 4, 0.5])):
+        index.add(np.array([new]))
+        assert index.array.tolist() == expected
+    copied = pickle.loads(pickle.dumps(index))
+    copied.add(np.array([7]))
+    assert copied.array.tolist() == [1, 2, 3, 4, 0.5, 7] and index.array.tolist() == [1, 2, 3, 4, 0.5]
+
+
+class Counted(dict):
+    """A dictionary that counts how often all its values were listed."""
+
+    listed = 0
+
+    def values(self):
+        Counted.listed += 1
+        return super().values()
+
+
+def test_class_weights_are_not_all_checked_for_each_row(kind, rows, monkeypatch):
+    """A dictionary of 100,000 weights took 95 ms per row."""
+    X, y = rows
+    weights = Counted({label: 2.0 for label in range(4)})
+    model = kind(random_state=0, class_weight=weights).partial_fit(X[:4], y[:4])
+    monkeypatch.setattr(Counted, "listed", 0)
+    for i in range(20):
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+    assert Counted.listed == 0
+    weights[int(y[20])] = -1.0
+    before = bytes_of(model)
+    with pytest.raises(ValueError, match="class_weight must be"):
+        model.partial_fit(X[20:21], y[20:21])
+    with pytest.raises(ValueError, match="class_weight must be"):
+        kind(class_weight=weights).partial_fit(X, y)
+    assert bytes_of(model) == before
+
+
+def test_an_error_adds_no_label(kind, rows):
+    X, y = rows
+    model = kind(random_state=0).partial_fit(X, y)
+    model.class_weight = {100: "heavy"}
+    with pytest.raises(ValueError, match="class_weight must be"):
+        model.partial_fit(X[:1], [100])
+    assert model.classes_.tolist() == in_order_of_appearance(y).tolist()

@@ -115,6 +115,28 @@ def test_a_folder_is_not_a_model(tmp_path):
         write(tmp_path / "nowhere" / "m", ARRAYS, {})
 
 
+def test_a_pipe_or_device_is_not_replaced_by_a_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", os.devnull):
+        before = os.stat(path).st_mode
+        with pytest.raises(OSError, match="this is a pipe or a device"):
+            write(path, ARRAYS, {})
+        assert os.stat(path).st_mode == before
+
+
+def test_a_file_that_is_being_written_is_no_leftover(tmp_path, monkeypatch):
+    """Another process may clean up while this one writes."""
+    real = os.fsync
+
+    def clean_up(handle):
+        remove_leftovers(tmp_path / "m")
+        real(handle)
+
+    monkeypatch.setattr(model_file.os, "fsync", clean_up)
+    write(tmp_path / "m", ARRAYS, {"n": 1})
+    assert read(tmp_path / "m")[1] == {"n": 1}
+
+
 def test_only_leftovers_of_killed_writers_are_removed(tmp_path):
     others = [".m1.abcdefgh.part", ".m[1].v2.abcdefgh.part", "m[1].part"]
     for name in (".m[1].abcd_123.part", ".m[1].abcdefgh.part", *others):

@@ -77,6 +77,31 @@ def test_rows_of_another_form_are_refused(digits):
             answer(row)
 
 
+@pytest.mark.parametrize("n_features", [64, 640])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_a_row_whose_arrays_lead_outside_is_refused(n_features, dtype):
+    """A column of 10**9 ended the process."""
+    X = sp.random(60, n_features, 0.1, "csr", np.float32, random_state=0)
+    model = RecallTreeClassifier(n_epochs=1, random_state=0).fit(X, np.arange(60) % 7)
+    answer = model.predictor()
+    good = X[[0]]
+    good.indices, good.indptr = good.indices.astype(dtype), good.indptr.astype(dtype)
+    expected = model.predict(X[[0]])
+    assert answer(good)[0] == expected
+    for column in (10**9, -(10**9), n_features, -1):
+        for place in (0, -1):
+            bad = good.copy()
+            bad.indices[place] = column
+            with pytest.raises(ValueError, match="not a valid CSR"):
+                answer(bad)
+    for indptr in ([0, 10**9], [0, -1], [-5, good.nnz], [0, good.nnz + 1]):
+        bad = good.copy()
+        bad.indptr[:] = indptr
+        with pytest.raises(ValueError, match="not a valid CSR"):
+            answer(bad)
+    assert answer(sp.csr_matrix((1, n_features), dtype=np.float32))[0] == model.predict(sp.csr_matrix((1, n_features)))
+
+
 def test_answers_are_the_callers_own(digits):
     X, y = digits
     answer = RecallTreeClassifier(n_epochs=1, random_state=0).fit(X, y).predictor(2)

@@ -73,6 +73,21 @@ def test_wrong_hash(server, toy, cache):
     assert not available("toy") and list((cache / "downloads" / "toy").iterdir()) == []
 
 
+def test_plain_http_without_a_checksum_is_refused_unless_asked(server, change, cache):
+    change(hash=None)
+    with pytest.raises(DownloadError, match=r"rows.txt has no checksum.*not encrypted.*manyclass data toy --insecure"):
+        fetch("toy", quiet=True)
+    assert server.requests == [] and not available("toy")
+    fetch("toy", quiet=True, insecure=True)
+    assert available("toy")
+
+
+def test_public_sets_need_no_insecure_download():
+    for entry in PUBLIC_SETS.values():
+        for file in entry.files:
+            assert file.hash is not None or all(url.startswith("https:") for url in file.urls)
+
+
 def test_interrupted(server, toy, cache):
     server.files["/rows.txt"] = Served(TEXT, cuts=[5])
     with pytest.raises(DownloadError, match=r"(?s)toy was not fetched.*5 bytes read.*save it as .*manyclass data toy"):
@@ -118,11 +133,11 @@ def test_zip_files_are_unpacked(server, change):
         file.writestr("rows.txt", TEXT)
     server.files["/rows.zip"] = Served(buffer.getvalue())
     change(name="rows.zip", urls=(server.address("/rows.zip"),), hash=None)
-    fetch("toy", quiet=True)
+    fetch("toy", quiet=True, insecure=True)
     assert load("toy")[1].tolist() == [0]
     server.files["/rows.zip"] = Served(b"<html>Sign in</html>")
     with pytest.raises(DownloadError, match="not a zip file, perhaps a web page"):
-        fetch("toy", again=True, quiet=True)
+        fetch("toy", again=True, quiet=True, insecure=True)
 
 
 @pytest.mark.parametrize("text, reason", [(b"rubbish\n", "could not convert"), (b"0 0 1\n" * 3, r"expected \(1, 1\)")])
@@ -130,10 +145,10 @@ def test_unexpected_content(server, change, text, reason):
     change(hash=None)
     server.files["/rows.txt"] = Served(text)
     with pytest.raises(ValueError, match=rf"Cannot read the files of toy.*{reason}.*--again.*origin\.example"):
-        fetch("toy", quiet=True)
+        fetch("toy", quiet=True, insecure=True)
     assert not available("toy")
     server.files["/rows.txt"] = Served(TEXT)
-    fetch("toy", again=True, quiet=True)
+    fetch("toy", again=True, quiet=True, insecure=True)
     assert available("toy")
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from manyclass.io import Reading, Source
-from manyclass.io.tables import cell_places
+from manyclass.io import Reading, Source, tables
+from manyclass.io.tables import cell_place
 
 COLUMNS = Reading(label="label", text=("title", "body"), numeric=("price",), categorical=("colour",), feature_bits=12)
 ROWS = [
@@ -153,8 +153,38 @@ def test_byte_order_mark_and_blank_lines(make, read):
 
 
 def test_places_of_cells():
-    assert cell_places('a,"b\nc",d\n', ",") == [(0, 1), (0, 3), (1, 4)]
-    assert cell_places("\n", ",") == [(0, 1)] == cell_places("", ",")
+    text = 'a,"b\nc",d\n'
+    assert [cell_place(text, ",", cell) for cell in (0, 1, 2, 3, -1)] == [(0, 1), (0, 3), (1, 4), (1, 4), (1, 4)]
+    assert cell_place("\n", ",", 0) == (0, 1) == cell_place("", ",", 0)
+
+
+def test_a_table_with_many_columns_takes_linear_time(make, read, monkeypatch):
+    """Columns are looked up in sets, and the features of text columns are added in pairs."""
+    n = 20_000
+    compared = []
+
+    class Name(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            compared.append(1)
+            return str.__eq__(self, other)
+
+    names = [Name(f"c{i}") for i in range(n)]
+    tables._check_columns("a.csv", Reading(numeric=tuple(map(str, names))), names, False)
+    assert len(compared) < 10 * n
+    header, row = ",".join(["l", *names]), ",".join(["a", *("1" * n)])
+    assert read(make("a.csv", f"{header}\n{row}\n".encode()), Reading(label="l")).X.nnz > n / 2
+    added = []
+    real = scipy.sparse.csr_array.__add__
+    monkeypatch.setattr(
+        scipy.sparse.csr_array, "__add__", lambda self, other: added.append(self.nnz + other.nnz) or real(self, other)
+    )
+    texts = [f"t{i}" for i in range(128)]
+    path = make("b.csv", ("l," + ",".join(texts) + "\na," + ",".join(f"word{i}" for i in range(128)) + "\n").encode())
+    assert read(path, Reading(label="l", text=tuple(texts))).X.nnz > 100
+    assert sum(added) < 128 * 10
 
 
 CSV = Reading(label="l", text=("t",), numeric=("n",), labels="one", label_kind="text")
@@ -228,6 +258,8 @@ BAD_JSON = [
     ('{"l": 1, "t": "\\ud800"}', 10, "character"),
     ('{"l": 1, "n": ' + "9" * 400 + "}", 10, "32-bit"),
     ("[" * 100_000, 1, "JSON that cannot be read"),
+    ('{"l": 1, "n": 1, "n": 2}', 10, "the name 'n' appears twice"),
+    ('{"l": 1, "t": {"NaN": 1, "a": 1, "a": 1}}', 26, "appears twice"),
     ('{"l": "\xff"}', 8, "UTF-8"),
 ]
 

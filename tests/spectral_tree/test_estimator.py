@@ -1,5 +1,7 @@
 """The spectral tree as a user sees it: one label per row or several, dense or sparse, options and files."""
 
+import signal
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -338,3 +340,28 @@ def test_the_filter_follows_another_number_of_paths_at_once(digits):
     assert (alone.set_params(beam=6).transform(X) != one).nnz > 0
     with pytest.raises(ValueError, match="beam"):
         alone.set_params(beam=0).transform(X)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
+def test_an_interrupt_is_a_keyboard_interrupt():
+    """It was a SystemError if it came in the kernel that learns a router, where most of the time is spent."""
+
+    def interrupt(number, frame):
+        raise KeyboardInterrupt
+
+    X = np.random.default_rng(0).standard_normal((20_000, 200)).astype(np.float32)
+    y = np.arange(20_000) % 500
+    model = SpectralTreeClassifier(random_state=0, max_depth=2, n_epochs=1).fit(X[:500], y[:500])  # compiles
+    before, interrupted = signal.signal(signal.SIGALRM, interrupt), 0
+    try:
+        for delay in np.geomspace(0.005, 0.3, 12):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, delay)
+                model.fit(X, y)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                interrupted += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert interrupted > 0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..core.model_file import ModelFormatError
 from ..io import Chunk, Source, known_format
-from .files import check_target, open_model, open_source
+from .files import check_writable, open_model, open_source
 from .messages import CommandError
 
 _EXTENSIONS = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm.gz")
@@ -15,7 +15,7 @@ _EXTENSIONS = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libs
 
 def run(source: str, target: str, reading: dict, slim: bool, prune: float, precision: str) -> None:
     """Convert a model or a data file."""
-    check_target(target)
+    check_writable(target)
     if source == "-" or reading or known_format(source) is not None:
         if slim or prune or precision != "float32":
             raise CommandError("--slim, --prune and --precision apply to models only.")

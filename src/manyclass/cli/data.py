@@ -7,7 +7,7 @@ from ..datasets import PUBLIC_SETS, PublicSet, available, cache_folder, fetch
 from .messages import CommandError
 
 
-def run(names: list[str] | None, again: bool, keep: bool, as_json: bool) -> None:
+def run(names: list[str] | None, again: bool, keep: bool, insecure: bool, as_json: bool) -> None:
     """List all data sets, or download those that are named."""
     if not names:
         if as_json:
@@ -21,7 +21,7 @@ def run(names: list[str] | None, again: bool, keep: bool, as_json: bool) -> None
         raise CommandError(f"unknown data set {', '.join(unknown)}; known sets: {', '.join(PUBLIC_SETS)}")
     for name in names:
         print(_description(PUBLIC_SETS[name]), file=sys.stderr)
-        path = fetch(name, again=again, keep=keep)
+        path = fetch(name, again=again, keep=keep, insecure=insecure)
         size = path.stat().st_size
         facts = {"name": name, "path": str(path), "bytes": size}
         print(json.dumps(facts) if as_json else f"{name}: {path} ({size / 1e6:,.1f} MB)")

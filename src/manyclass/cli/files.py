@@ -3,14 +3,17 @@
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.model_file import ModelFormatError
+from ..core.model_file import ModelFormatError, check_target, lock
 from ..estimators import load_model
 from ..io import Chunk, Reading, Source, known_format
 from .messages import CommandError
@@ -115,15 +118,32 @@ def can_read_once(path: str) -> bool:
     return path == "-" or (os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode))
 
 
-def check_target(path: str) -> None:
+def check_writable(path: str) -> None:
     """Raise an OSError if no file can be written at this path, before any work is done."""
     folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, "cannot write there: no such folder", folder)
-    if os.path.isdir(path):
-        raise IsADirectoryError(errno.EISDIR, "cannot write a file: this is a folder", path)
+    check_target(path)
     if not os.access(folder, os.W_OK):
         raise PermissionError(errno.EACCES, "the folder is not writable", folder)
+
+
+@contextmanager
+def only_writer(path: str) -> Iterator[None]:
+    """Refuse to run while another process writes the same file; the lock of a killed process is void."""
+    name = Path(os.path.realpath(path))
+    beside = name.with_name(f".{name.name}.lock")
+    while True:
+        with open(beside, "ab") as file:
+            if not lock(file):
+                raise CommandError(f"{path} is being written by another process: wait for it, or choose another name.")
+            if not beside.exists() or not os.path.samestat(os.fstat(file.fileno()), beside.stat()):
+                continue  # its owner removed it in the meantime
+            try:
+                yield
+            finally:
+                beside.unlink(missing_ok=True)
+            return
 
 
 class LabelColumns:

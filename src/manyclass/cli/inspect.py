@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.tree import Tree
 
 from .files import Trained, escape, open_model
-from .messages import CommandError
+from .messages import CommandError, printable
 
 _N_LABELS = 6  # labels shown per node
 
@@ -22,7 +22,7 @@ def run(model: str, depth: int, topics: bool, labels: bool, picture: str | None,
     clf = trained.estimator
     if labels:
         for number, label in enumerate(trained.labels(slice(None))):
-            print(f"{number}\t{escape(label)}")
+            print(printable(f"{number}\t{escape(label)}", sys.stdout))
         return
     nodes = [node for node in nodes_with_labels(clf) if node["depth"] <= depth]
     if picture is not None and not nodes:
@@ -85,7 +85,8 @@ def _print_facts(facts: dict[str, Any]) -> None:
             value = ", ".join(f"{key}={v:,}" if name == "arrays" else f"{key}={v}" for key, v in shown.items())
         elif type(value) is int:
             value = f"{value:,}"
-        print(f"{'bytes of arrays' if name == 'arrays' else name.removeprefix('n_'):<16} {value}")
+        title = "bytes of arrays" if name == "arrays" else name.removeprefix("n_")
+        print(printable(f"{title:<16} {value}", sys.stdout))
 
 
 def _tree(nodes: list[dict[str, Any]], kind: str, topics: bool) -> Tree:
@@ -95,6 +96,7 @@ def _tree(nodes: list[dict[str, Any]], kind: str, topics: bool) -> Tree:
         if topics and node["labels"]:
             more = ["..."] if node["n_labels"] > len(node["labels"]) else []
             text += f": {', '.join([*map(str, node['labels']), *more])}"
+        text = printable(text, sys.stdout)
         branches[node["node"]] = branches[node["parent"]].add(text) if branches else Tree(text)
     return branches[nodes[0]["node"]]
 

@@ -23,7 +23,7 @@ app = typer.Typer(
 
 def run() -> None:
     """Run the command line; errors of the user are reported in one line."""
-    from .messages import INTERRUPTED, user_error
+    from .messages import INTERRUPTED, printable, user_error
 
     try:
         app(prog_name="manyclass")
@@ -33,7 +33,7 @@ def run() -> None:
         message = user_error(error)
         if message is None:
             raise
-        print(f"manyclass: error: {message}", file=sys.stderr)
+        print(printable(f"manyclass: error: {message}", sys.stderr), file=sys.stderr)
         sys.exit(1)
 
 
@@ -107,6 +107,9 @@ def data(
     names: Annotated[list[str] | None, typer.Argument(help="Data sets to download.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Download again, even if the set is in the cache.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the downloaded files.")] = False,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Accept files without a checksum over plain http.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Download public data sets; without names, list them.
@@ -193,6 +196,13 @@ def predict(
     ] = "tsv",
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Print probabilities instead of scores.")
+    ] = False,
+    spreadsheet_safe: Annotated[
+        bool,
+        typer.Option(
+            "--spreadsheet-safe",
+            help="tsv: write ' before labels that begin with =, +, - or @, which spreadsheets would run as formulas.",
+        ),
     ] = False,
     threads: Threads = 1,
 ) -> None:

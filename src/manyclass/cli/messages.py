@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -33,6 +33,18 @@ def user_error(error: Exception) -> str | None:
         return f"not enough memory: {error}"
     # Invalid data and model files are ValueErrors, missing optional packages ImportErrors.
     return str(error) if isinstance(error, (CommandError, ValueError, ImportError)) else None
+
+
+def is_terminal(file: TextIO) -> bool:
+    """Whether what is written to the file appears on a terminal."""
+    return file.isatty()
+
+
+def printable(text: str, file: TextIO) -> str:
+    r"""The text; if the file is a terminal, characters that could control it are written as \u001b and so on."""
+    if text.isprintable() or not is_terminal(file):
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else f"\\u{ord(c):04x}" for c in text)
 
 
 @contextmanager

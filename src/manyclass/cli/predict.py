@@ -4,22 +4,33 @@ import json
 import math
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from .files import Trained, escape, open_model, open_source
-from .messages import notice_if_slow
+from .messages import CommandError, notice_if_slow, printable
 
 
 def run(
-    model: str, data: str, reading: dict, top_k: int, output_format: str, probabilities: bool, threads: int
+    model: str,
+    data: str,
+    reading: dict,
+    top_k: int,
+    output_format: str,
+    probabilities: bool,
+    spreadsheet_safe: bool,
+    threads: int,
 ) -> None:
     """Predict all rows."""
+    if spreadsheet_safe and output_format != "tsv":
+        raise CommandError("--spreadsheet-safe applies to --format tsv only.")
     trained = open_model(model, threads)
     source = open_source(data, reading, trained.reading, labelled=False)
     k = min(top_k, len(trained.estimator.classes_))
-    line = {"tsv": _tsv, "jsonl": _jsonl, "svmlight": _svmlight}[output_format]
+    tsv = _safe_tsv if spreadsheet_safe else _tsv
+    line = {"tsv": tsv, "jsonl": _jsonl, "svmlight": _svmlight}[output_format]
     for chunk in source.chunks():
         with notice_if_slow():
             if probabilities:
@@ -27,7 +38,8 @@ def run(
             else:
                 classes, scores, _ = trained.estimator._predict(chunk.X, k)
         try:
-            sys.stdout.write("".join(line(trained, *row) for row in zip(classes, scores, strict=True)))
+            lines = "".join(line(trained, *row) for row in zip(classes, scores, strict=True))
+            sys.stdout.write(printable(lines, sys.stdout))
             sys.stdout.flush()
         except BrokenPipeError:  # the reader, such as head, has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -50,8 +62,20 @@ def _most_probable(clf: Any, X: Any, k: int) -> tuple[list, list]:
 
 
 def _tsv(trained: Trained, classes: np.ndarray, scores: np.ndarray) -> str:
-    pairs = zip(trained.labels(classes), scores, strict=True)
-    return "\t".join(f"{escape(label)}\t{score:.6g}" for label, score in pairs) + "\n"
+    return _tsv_line(map(escape, trained.labels(classes)), scores)
+
+
+def _safe_tsv(trained: Trained, classes: np.ndarray, scores: np.ndarray) -> str:
+    return _tsv_line(map(no_formula, map(escape, trained.labels(classes))), scores)
+
+
+def _tsv_line(labels: Iterable[str], scores: np.ndarray) -> str:
+    return "\t".join(f"{label}\t{score:.6g}" for label, score in zip(labels, scores, strict=True)) + "\n"
+
+
+def no_formula(label: str) -> str:
+    """The label, with a quote before it if a spreadsheet would take it for a formula."""
+    return f"'{label}" if label.startswith(("=", "+", "-", "@")) else label
 
 
 def _jsonl(trained: Trained, classes: np.ndarray, scores: np.ndarray) -> str:

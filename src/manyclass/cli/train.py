@@ -31,13 +31,14 @@ from .files import (
     LabelColumns,
     Trained,
     can_read_once,
-    check_target,
+    check_writable,
     initial_names,
+    only_writer,
     open_model,
     open_source,
     read_rows,
 )
-from .messages import INTERRUPTED, CommandError, notice_if_slow, row_progress, stderr
+from .messages import INTERRUPTED, CommandError, notice_if_slow, printable, row_progress, stderr
 
 DEFAULT_EPOCHS = 5
 WINDOW = 1 << 14  # rows shuffled together
@@ -93,6 +94,11 @@ def run(**options: Any) -> None:
     """Train a model, save it and evaluate it."""
     plan = Plan(**options)
     _check(plan)
+    with only_writer(plan.model):
+        _run(plan)
+
+
+def _run(plan: Plan) -> None:
     remove_leftovers(plan.model)
     remove_leftovers(plan.checkpoint)
     base = open_model(plan.start_from) if plan.start_from else None
@@ -155,7 +161,7 @@ def run(**options: Any) -> None:
 
 def _check(plan: Plan) -> None:
     """Reject options that do not fit together before any work is done."""
-    check_target(plan.model)
+    check_writable(plan.model)
     if can_read_once(plan.data) and plan.n_epochs > 1 and not plan.in_memory:
         raise CommandError(f"{plan.data} can be read only once: omit --epochs, or write the data to a file.")
     if plan.test is not None and plan.test != "-" and not os.path.exists(plan.test):
@@ -178,7 +184,8 @@ def _print_start(source: Source, algorithm: str) -> None:
     hashed = "" if reading.n_features else " (hashed)"
     labels = "several labels" if reading.labels == "several" else "one label"
     features = f"{reading.width:,} features{hashed}"
-    stderr.print(f"{algorithm}: {reading.format}, {labels} per row, {features}{''.join(columns)}")
+    text = f"{algorithm}: {reading.format}, {labels} per row, {features}{''.join(columns)}"
+    stderr.print(printable(text, sys.stderr))
 
 
 def _report(plan: Plan, trained: Trained, result: dict[str, Any]) -> None:

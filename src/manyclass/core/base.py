@@ -1,7 +1,8 @@
 """The base class of all classifiers: options, labels, epochs, `fit` and `partial_fit`."""
 
+import copy as shallow
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
@@ -30,6 +31,7 @@ from .validation import (
     check_text,
     check_values,
     check_weights,
+    without_padding,
 )
 
 _CHUNK = 1 << 14  # rows learned between two progress reports
@@ -68,11 +70,13 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
         self : object
             Fitted estimator.
         """
-        with self._unchanged_on_error():
-            self._slim, self._precision, self._extra, self._names = False, "float32", {}, None
-            self._fit(X, y, sample_weight)
-            check_training(self._state, thorough=True)
-            return self
+        new = shallow.copy(self)  # until it is trained, and after an error, this estimator stays as it is
+        new._slim, new._precision, new._extra, new._names = False, "float32", {}, None
+        new._fit(X, without_padding(y), sample_weight)
+        check_training(new._state, thorough=True)
+        with self._lock.writing():
+            self._replace_attributes(new.__dict__, keep=[*self._get_param_names(), "_lock"])
+        return self
 
     def _fit(self, X, y, sample_weight):
         self._check_options()
@@ -136,14 +140,14 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
         self : object
             The estimator.
         """
-        if self._slim:
-            raise ValueError("This is a slim model, which can only predict: load the full model to continue training.")
-        with self._unchanged_on_error():
-            return self._partial_fit(X, y, classes, sample_weight)
+        with self._lock.writing(), self._unchanged_on_error():
+            if self._slim:
+                raise ValueError("This is a slim model, which can only predict: load the full model to train it.")
+            return self._partial_fit(X, without_padding(y), without_padding(classes), sample_weight)
 
     def _partial_fit(self, X, y, classes, sample_weight):
-        self._check_options()
         first = not hasattr(self, "_state")
+        self._check_options(all_weights=first)
         if isinstance(self.class_weight, str):
             raise ValueError(
                 f"class_weight={self.class_weight!r} requires all labels at once and works in fit only; "
@@ -171,9 +175,9 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
             missing = self._index.missing(new)
             if missing:
                 raise ValueError(f"y contains labels that are not in classes: {missing[:5]}.")
-        else:
-            self._index.add(new)
         weights = weights * self._row_weights(None, y)
+        if not first:
+            self._index.add(new)
         self._learn(X, np.arange(len(y)), self._index.encode(y), weights, self._epochs_before())
         return self
 
@@ -233,7 +237,9 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
             assert classes is not None
             weight = compute_class_weight("balanced", classes=classes, y=y)
             return weight[np.searchsorted(classes, y)]
-        return np.array([self.class_weight.get(label, 1.0) for label in y.tolist()], float)
+        weights = [self.class_weight.get(label, 1.0) for label in y.tolist()]
+        _check_class_weights(weights)
+        return np.array(weights, float)
 
     def estimate_memory(self, n_features, n_classes, sparse=False) -> int:
         """Approximate size of a trained model in bytes, before training.
@@ -256,33 +262,36 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
                 raise ValueError(f"{name} must be an integer of at least 1, got {value!r}.")
         return self._model.memory(self._resolve_options(int(n_features), sparse, 0), int(n_features), int(n_classes))
 
-    def _check_options(self) -> None:
+    def _check_options(self, all_weights: bool = True) -> None:
+        """ValueError if an option is invalid; without `all_weights`, class weights are checked when they are used."""
         check_options(self)
         n_threads(self.n_jobs)
         weights = self.class_weight
         if weights is None or (isinstance(weights, str) and weights == "balanced"):
             return
-        if not isinstance(weights, dict) or not all(
-            isinstance(weight, Real) and 0 <= float(weight) <= HEAVIEST for weight in weights.values()
-        ):
-            raise ValueError(
-                f'class_weight must be None, "balanced" or a dict of label: weight from 0 to {HEAVIEST:g}, '
-                f"got {weights!r}."
-            )
+        if not isinstance(weights, dict):
+            raise ValueError(f'class_weight must be None, "balanced" or a dict of label: weight, got {weights!r}.')
+        if all_weights:
+            _check_class_weights(weights.values())
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:
         """Restore all attributes after an error: bad input leaves a fitted model as it was.
 
-        Only a `partial_fit` that is interrupted while it learns keeps the rows learned so far.
+        Only a `partial_fit` that is interrupted while it learns keeps its new labels and the rows learned so far.
         """
         before = dict(self.__dict__)
         try:
             yield
         except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
+            self._replace_attributes(before)
             raise
+
+    def _replace_attributes(self, new: dict[str, Any], keep: Collection[str] = ()) -> None:
+        """Take over all attributes except those in `keep`, and remove all others."""
+        for name in [name for name in self.__dict__ if name not in new and name not in keep]:
+            delattr(self, name)
+        self.__dict__.update({name: value for name, value in new.items() if name not in keep})
 
     def _check_kept(self) -> None:
         """ValueError for attributes in a file that this estimator cannot have written."""
@@ -311,6 +320,12 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _check_class_weights(weights: Iterable[Any]) -> None:
+    for weight in weights:
+        if not isinstance(weight, Real) or not 0 <= float(weight) <= HEAVIEST:
+            raise ValueError(f"class_weight must be a dict of label: weight from 0 to {HEAVIEST:g}, got {weight!r}.")
 
 
 def _check_some_weight(weights: np.ndarray) -> None:

@@ -1,10 +1,14 @@
 """The user's labels and their ids 0..K-1. New labels are appended; the id of a label never changes."""
 
+from collections.abc import Sequence
+
 import numpy as np
+
+_SMALL = 1 << 18  # characters of an array of text that may be mostly padding
 
 
 class ClassIndex:
-    """A growing list of labels with lookup both ways.
+    """A growing list of labels with lookup both ways. A new label costs its own bytes and constant time.
 
     Parameters
     ----------
@@ -16,7 +20,8 @@ class ClassIndex:
         self.kind: str = labels.dtype.kind  # of the array that the first labels came in
         self._labels: list = []
         self._ids: dict = {}
-        self._array: np.ndarray | None = None
+        self._array: np.ndarray | None = None  # may lag behind the list
+        self._buffer: np.ndarray | None = None  # memory of the array, with spare capacity
         self.add(labels)
 
     @classmethod
@@ -36,10 +41,29 @@ class ClassIndex:
 
     @property
     def array(self) -> np.ndarray:
-        """All labels, by id."""
-        if self._array is None or len(self._array) != len(self):
-            self._array = np.array(self._labels, dtype=object if self.kind == "O" else None)
-        return self._array
+        """All labels, by id. An array that was returned never changes."""
+        array, n = self._array, len(self)
+        if array is None:
+            array = self._array = label_array(self._labels, self.kind)
+        elif len(array) != n:
+            array = self._array = self._extended(array, n)
+        return array
+
+    def _extended(self, array: np.ndarray, n: int) -> np.ndarray:
+        """The array with the labels added since it was made; the capacity doubles when it is full."""
+        buffer = self._buffer
+        if buffer is not None and array.base is buffer and n <= len(buffer):
+            new = label_array(self._labels[len(array) : n], self.kind)
+            if np.result_type(array, new) == array.dtype:
+                buffer[len(array) : n] = new
+                return buffer[:n]
+        labels = label_array(self._labels[:n], self.kind)
+        buffer = self._buffer = np.empty(2 * n, labels.dtype)
+        buffer[:n] = labels
+        return buffer[:n]
+
+    def __getstate__(self) -> dict:
+        return {**vars(self), "_buffer": None}
 
     def _first(self):
         """The first label, without building the array of all."""
@@ -94,6 +118,18 @@ class ClassIndex:
         unique, inverse = np.unique(y, return_inverse=True)
         ids = np.fromiter((self._ids[label] for label in unique.tolist()), np.int32, len(unique))
         return ids[inverse]
+
+
+def label_array(labels: list, kind: str) -> np.ndarray:
+    """Labels as an array: objects if they came as objects, or if text of a fixed width would be mostly padding."""
+    text = kind in "US" and is_mostly_padding(labels)
+    return np.array(labels, dtype=object if kind == "O" or text else None)
+
+
+def is_mostly_padding(texts: Sequence[str | bytes]) -> bool:
+    """Whether an array of fixed width would have much more characters than the texts: a few are far longer."""
+    n_characters = len(texts) * max(map(len, texts), default=0)
+    return n_characters > _SMALL and n_characters > 8 * sum(map(len, texts))
 
 
 def in_order_of_appearance(y: np.ndarray) -> np.ndarray:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from . import learners, model_file
-from .classes import ClassIndex
+from .classes import ClassIndex, label_array
 from .invariants import check_finite, check_option_types, need
+from .locks import reads
 from .model_file import ModelFormatError, pack_texts, unpack_texts
 from .precision import PRECISIONS, narrow, widen
 from .protocol import Model
@@ -19,7 +20,6 @@ from .state import unflatten
 
 FORMAT_VERSION = 3  # of the metadata and the meaning of the arrays; all versions up to this one can be read
 
-_WIDEST = 1 << 30  # bytes of an array of texts
 _LEARNERS = {learner.__name__: learner for learner in learners.BY_NAME.values()}
 _OURS = ("classes", "feature_names", "names")  # arrays of the estimator; all others belong to the model's state
 
@@ -61,6 +61,7 @@ class FilesMixin:
         """Names of the columns of y in the data file that the model was trained on, if any."""
         return self._names
 
+    @reads
     def save(
         self, path: str | PathLike, slim: bool = False, prune: float = 0.0, precision: str = "float32"
     ) -> None:
@@ -301,9 +302,7 @@ def _labels_from_arrays(arrays: dict[str, np.ndarray], kind: str) -> ClassIndex:
         texts = unpack_texts(arrays["classes.bytes"], arrays["classes.end"])
         fits = kind in ("U", "S", "O")
         listed = [text.encode("latin-1") for text in texts] if kind == "S" else texts
-        # A fixed-width array is as wide as its longest text: if that is too large, keep objects.
-        wide = 4 * len(listed) * max(map(len, listed), default=0) > _WIDEST
-        labels = np.array(listed, dtype=object if kind == "O" or wide else None)
+        labels = label_array(listed, kind)
     if not fits or not len(labels):
         raise ModelFormatError("there are no labels, or they have the wrong type.")
     return ClassIndex.known(labels, kind)

@@ -112,6 +112,18 @@ def is_sound(indptr, indices, values, n_features):
     return True
 
 
+@kernel
+def is_inside(indptr, indices, n_values, n_features):
+    """Whether a CSR matrix of one row leads only to its own values and to existing features. Cost: O(non-zeros)."""
+    n = len(indices)
+    if len(indptr) != 2 or indptr[0] != 0 or indptr[1] < 0 or indptr[1] > min(n, n_values):
+        return False
+    for j in range(n):
+        if indices[j] < 0 or indices[j] >= n_features:
+            return False
+    return True
+
+
 @device
 def first_not_below(features, low, high, f):
     """The first place in low..high of sorted features that is not below f. Cost: O(log of how far it is)."""

@@ -20,6 +20,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 _DTYPES = {
     "F64": "<f8", "I64": "<i8", "U64": "<u8", "F32": "<f4", "I32": "<i4", "U32": "<u4",
     "F16": "<f2", "I16": "<i2", "U16": "<u2", "I8": "|i1", "U8": "|u1", "BOOL": "|b1",
@@ -43,8 +48,7 @@ def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], metadata: dict
     The contents do not depend on the path or the time.
     """
     target = Path(os.path.realpath(path))
-    if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "a model is a file, but this is a folder", str(path))
+    check_target(target)
     # Large items first: each array then begins at a multiple of its item size without gaps.
     names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
     arrays = {name: _little_endian(name, arrays[name]) for name in names}
@@ -58,6 +62,7 @@ def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], metadata: dict
         # The system applies the umask to a new file. One that replaces a private file is private from the start.
         with open(part, "xb", opener=lambda name, flags: os.open(name, flags, 0o666 if mode is None else mode)) as file:
             created = True
+            lock(file)
             file.write(len(header).to_bytes(8, "little"))
             file.write(header)
             for array in arrays.values():
@@ -78,13 +83,40 @@ def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], metadata: dict
     _sync_folder(target.parent)
 
 
+def check_target(path: str | os.PathLike) -> None:
+    """Raise an OSError if this is a folder, a pipe or a device, which must not be replaced by a file."""
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, "cannot write a file: this is a folder", str(path))
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OSError(errno.EINVAL, "cannot write a file: this is a pipe or a device", str(path))
+
+
 def remove_leftovers(path: str | os.PathLike) -> None:
-    """Remove the temporary files that killed writers of this file left behind."""
+    """Remove the temporary files that killed writers of this file left behind, but not those of running writers."""
     target = Path(os.path.realpath(path))
     left = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}\.part")
     for part in target.parent.iterdir():
         if left.fullmatch(part.name):
-            part.unlink(missing_ok=True)
+            with suppress(FileNotFoundError), open(part, "rb") as file:
+                if lock(file):
+                    part.unlink()
+
+
+def lock(file: BinaryIO) -> bool:
+    """Lock an open file until it is closed or the process ends; False if somebody else has locked it.
+
+    Without locks in the system, as on Windows, always True.
+    """
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP):  # some network file systems have no locks
+            raise
+    return True
 
 
 def _little_endian(name: str, array: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .base import ManyClassifier, _check_some_weight, learns_online
+from .locks import reads
 from .options import check_options
 from .prediction import metrics_of, n_threads
 from .progress import Progress
@@ -127,8 +128,8 @@ class MultilabelClassifier(ManyClassifier):
         self._model.fit(self._options, self._state, X, batch, labels, weights, n_jobs, report)
         self.n_epochs_ = self._options.n_epochs
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def _check_options(self, all_weights: bool = True) -> None:
+        super()._check_options(all_weights)
         if self._multilabel and self.loss == "softmax":
             raise ValueError('loss="softmax" requires one label per row; use "logistic" or "auto" with a matrix y.')
 
@@ -174,11 +175,13 @@ class MultilabelClassifier(ManyClassifier):
             raise ValueError("the labels are not the numbers of the columns")
 
     @property
+    @reads
     def multilabel_(self) -> bool:
         """Whether y was a matrix of zeros and ones."""
         check_is_fitted(self, "_state")
         return self._multilabel
 
+    @reads
     def predict(self, X):
         """Predict the best label of each row; after a matrix y, a matrix of labels.
 
@@ -217,6 +220,7 @@ class MultilabelClassifier(ManyClassifier):
             columns.append(scored.labels[above])
         return np.concatenate(rows), np.concatenate(columns)
 
+    @reads
     def diagnose(self, X, y) -> dict[str, float]:
         """Accuracy, recall of the candidates and work, averaged over rows.
 

@@ -17,6 +17,7 @@ from .inputs import Batch
 from .invariants import check_bank, check_learner, check_scale, check_seen, need, need_range
 from .labels import EMPTY, LabelSet, check_table, fill_up, mass_of, move_entries
 from .learners import NormalizedAdaGrad
+from .locks import reads
 from .losses import sigmoid
 from .protocol import Predictions, Scored, rows_of
 from .state import Array, Field, Scale, Seen, State, make, resize
@@ -457,6 +458,7 @@ class OnlineTreeMixin:
     _resolve_options: Any
     n_epochs: int
 
+    @reads
     def balance(self, max_depth: int | None = None) -> list[dict]:
         """How evenly classes and rows are distributed over the nodes of each level.
 

@@ -12,7 +12,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from .classes import ClassIndex
-from .inputs import Batch, Csr, Dense
+from .inputs import Batch, Csr, Dense, is_inside
+from .locks import LockOfEstimator, ModelLock, reads
 from .protocol import Model, Predictions, Scored
 from .state import n_bytes
 from .validation import (
@@ -26,6 +27,7 @@ from .validation import (
     indicator,
     rows_are_sound,
     rows_between,
+    without_padding,
 )
 
 DENSE_LIMIT = 1 << 30  # bytes of a dense array of probabilities
@@ -45,7 +47,9 @@ class PredictionMixin:
     _state: dict[str, Any]
     _index: ClassIndex
     n_features_in_: int
+    _lock: ModelLock = LockOfEstimator()  # type: ignore[assignment]
 
+    @reads
     def predict(self, X) -> np.ndarray:
         """Predict the best label of each row.
 
@@ -60,8 +64,9 @@ class PredictionMixin:
             Predicted labels.
         """
         found = self._predict(self._check_inputs(X), 1)
-        return self.classes_[found.labels[:, 0]]
+        return self._index.array[found.labels[:, 0]]
 
+    @reads
     def predict_topk(self, X, k=None) -> tuple[np.ndarray, np.ndarray]:
         """Predict the k best labels of each row with their scores, best first.
 
@@ -82,8 +87,9 @@ class PredictionMixin:
         """
         X = self._check_inputs(X)
         found = self._predict(X, self._check_k(min(5, len(self._index)) if k is None else k))
-        return self.classes_[found.labels], found.scores
+        return self._index.array[found.labels], found.scores
 
+    @reads
     def predict_proba(self, X) -> np.ndarray:
         """Probabilities of the classes that were scored, and 0 for all others.
 
@@ -112,6 +118,7 @@ class PredictionMixin:
             out[rows, scored.labels] = scored.probabilities
         return out
 
+    @reads
     def candidates(self, X) -> sp.csr_array:
         """The classes that are scored for each row.
 
@@ -130,6 +137,7 @@ class PredictionMixin:
         labels = np.concatenate([part.labels for part in parts])
         return indicator(sizes, labels, len(self._index))
 
+    @reads
     def decision_path(self, X) -> sp.csr_array:
         """The nodes of the tree that each row passes.
 
@@ -153,6 +161,7 @@ class PredictionMixin:
         return indicator(sizes, np.concatenate(nodes), self._model.n_nodes(self._state))
 
     @available_if(has_tree)
+    @reads
     def tree_table(self, max_depth: int | None = None) -> list[dict]:
         """The tree as a list of nodes, parents before children.
 
@@ -170,8 +179,9 @@ class PredictionMixin:
         """
         check_is_fitted(self, "_state")
         nodes = self._model.tree_table(self._state, max_depth)
-        return [{**node, "labels": self.classes_[node["labels"]]} for node in nodes]
+        return [{**node, "labels": self._index.array[node["labels"]]} for node in nodes]
 
+    @reads
     def diagnose(self, X, y) -> dict[str, float]:
         """Accuracy, recall of the candidates and work, averaged over rows.
 
@@ -188,7 +198,7 @@ class PredictionMixin:
             `accuracy`; `recall` (share of rows whose label was a candidate); `depth`; `nodes_visited`;
             `routers_scored`; `candidates_scored`; `work` (routers plus candidates).
         """
-        X = self._check_inputs(X)
+        X, y = self._check_inputs(X), without_padding(y)
         check_labels(y)
         y = column_or_1d(y)
         if len(y) != X.shape[0]:
@@ -206,12 +216,18 @@ class PredictionMixin:
         return metrics_of(accuracy, recalled / len(y), found.work, n_scored / len(y))
 
     @property
+    @reads
     def classes_(self) -> np.ndarray:
-        """All labels: sorted by `fit`; `partial_fit` appends new ones and never moves old ones."""
+        """All labels: sorted by `fit`; `partial_fit` appends new ones and never moves old ones.
+
+        Text has a fixed width, unless a few labels are so long that the array would be mostly padding: then it is an
+        array of objects.
+        """
         self._check_attribute("_index", "classes_")
         return self._index.array
 
     @property
+    @reads
     def progressive_error_(self) -> float:
         """Share of the rows that were predicted wrongly just before they were learned.
 
@@ -221,6 +237,7 @@ class PredictionMixin:
         return progressive_error(self._state["seen"])
 
     @property
+    @reads
     def n_bytes_(self) -> int:
         """Size of the model in bytes."""
         self._check_attribute("_state", "n_bytes_")
@@ -237,11 +254,14 @@ class PredictionMixin:
     def _predict(self, X, k: int) -> Predictions:
         """Predictions for all rows, in blocks over `n_jobs` threads."""
         n_classes, options, model = len(self._index), self._prediction_options(), self._model
+        few = getattr(model, "ROWS_PER_THREAD", 256)
+        if X.shape[0] <= (few if k == 1 else 1):  # one call, without the overhead of blocks and threads
+            return model.predict(options, self._state, as_batch(X), k, n_classes)
 
         def predict(block):
             return model.predict(options, self._state, as_batch(rows_between(X, *block)), k, n_classes)
 
-        threads = min(n_threads(self.n_jobs), -(-X.shape[0] // getattr(model, "ROWS_PER_THREAD", 256)))
+        threads = min(n_threads(self.n_jobs), -(-X.shape[0] // few))
         most = getattr(model, "MOST_ROWS", BLOCK)
         if k > 1:  # keep the scores of all candidates within about 64 MB
             most = min(BLOCK, max(1, (1 << 23) // max(1, model.width(options, self._state))))
@@ -255,6 +275,7 @@ class PredictionMixin:
         _check_scores(found.scores)
         return found
 
+    @reads
     def predictor(self, k=1) -> "Predictor":
         """A fast function that predicts single rows with few checks, for services.
 
@@ -268,7 +289,7 @@ class PredictionMixin:
         predictor : Predictor
             Call it with one row, a float32 array or a CSR matrix of one row. It returns the k best labels and their
             scores. It follows further training of the model, but keeps the options (such as `beam`) that the model had
-            when it was made. Each thread requires its own predictor.
+            when it was made. Other threads may train the model meanwhile, but each thread requires its own predictor.
 
         Examples
         --------
@@ -327,12 +348,13 @@ class PredictionMixin:
 class Predictor:
     """A function that predicts single rows, returned by `predictor` of an estimator.
 
-    A row is a float32 array of `n_features` values, or a float32 CSR matrix of one row. Only its width and its format
-    are checked. Do not call it while another thread trains the model.
+    A row is a float32 array of `n_features` values, or a float32 CSR matrix of one row. Only its width, its format and
+    the range of its columns are checked. Other threads may train the model meanwhile; each thread requires its own
+    predictor.
     """
 
     def __init__(self, estimator: Any, k: int):
-        self._estimator, self._k = estimator, k
+        self._estimator, self._k, self._lock = estimator, k, estimator._lock
         self._prepare()
 
     def _prepare(self) -> None:
@@ -340,22 +362,28 @@ class Predictor:
         estimator = self._estimator
         model: Model = estimator._model
         options, state = estimator._prediction_options(), estimator._state
-        k, n_classes = estimator._check_k(self._k), len(estimator.classes_)
-        self._groups = list(state.items())
+        k, n_classes = estimator._check_k(self._k), len(estimator._index)
+        self._n_writes, self._labels = self._lock.n_writes, estimator._index.array
+        self._groups, self._n_features = list(state.items()), estimator.n_features_in_
         if hasattr(model, "predict_one"):
             self._predict = model.predict_one(options, state, k, n_classes)
         else:
             self._predict = partial(model.predict, options, state, k=k, n_classes=n_classes)
 
+    @reads
     def __call__(self, row) -> tuple[np.ndarray, np.ndarray]:
         """The k best labels of a row, best first, and their scores."""
-        state = self._estimator._state
-        for name, group in self._groups:
-            if state.get(name) is not group:  # training has replaced an array by a larger one
-                self._prepare()
-                break
-        found = self._predict(_one_row(row, self._estimator.n_features_in_))
-        return self._estimator.classes_[found.labels[0]], found.scores[0].copy()
+        if self._n_writes != self._lock.n_writes:
+            self._follow()
+        found = self._predict(_one_row(row, self._n_features))
+        return self._labels[found.labels[0]], found.scores[0].copy()
+
+    def _follow(self) -> None:
+        """Prepare again if training has added classes or replaced an array by a larger one."""
+        state, self._n_writes = self._estimator._state, self._lock.n_writes
+        same = len(self._labels) == len(self._estimator._index)
+        if not same or any(state.get(name) is not group for name, group in self._groups):
+            self._prepare()
 
 
 def _one_row(row, n_features: int) -> Batch:
@@ -364,15 +392,18 @@ def _one_row(row, n_features: int) -> Batch:
         if row.size != n_features:
             raise ValueError(f"The row has {row.size} values, the model has {n_features} features. Pass one row.")
         return Dense(row.reshape(1, -1))
-    if not sp.issparse(row) or row.format != "csr" or row.shape != (1, n_features):
+    if not isinstance(row, (sp.csr_matrix, sp.csr_array)) or row.shape != (1, n_features):
         got = f"{row.format} of shape {row.shape}" if sp.issparse(row) else type(row).__name__
         raise ValueError(
             f"A row must be an array of {n_features} float32 values, or a CSR matrix of shape (1, {n_features}), "
             f"got {got}."
         )
-    if row.shape[1] <= NARROW:
+    indptr, indices, values = row.indptr, row.indices, row.data
+    if not is_inside(indptr, indices, len(values), n_features):
+        raise ValueError(f"The row is not a valid CSR matrix with columns from 0 to {n_features - 1}.")
+    if n_features <= NARROW:
         return as_batch(row)
-    return Csr(row.indptr.astype(np.int64, copy=False), row.indices.astype(np.int32, copy=False), row.data)
+    return Csr(indptr.astype(np.int64, copy=False), indices.astype(np.int32, copy=False), values)
 
 
 def _check_scores(scores: np.ndarray) -> None:

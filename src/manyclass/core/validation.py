@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 
+from .classes import is_mostly_padding
 from .inputs import Batch, Csr, Dense, is_sound
 
 NARROW = 256  # sparse rows of at most this many features are made dense: reading whole rows is then faster
@@ -112,6 +113,13 @@ def check_targets(y: np.ndarray) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%", UserWarning)
         check_classification_targets(y)
+
+
+def without_padding(y: Any) -> Any:
+    """A list of labels; as an array of objects if numpy would make an array of text that is mostly padding."""
+    if not isinstance(y, (list, tuple)) or not all(isinstance(label, str) for label in y) or not is_mostly_padding(y):
+        return y
+    return np.array(y, dtype=object)
 
 
 def check_labels(y: Any, name: str = "y") -> None:

@@ -17,7 +17,9 @@ class DownloadError(OSError):
     """A download failed. The message names the file, the reason and what to do."""
 
 
-def fetch(name: str, *, again: bool = False, keep: bool = False, quiet: bool = False) -> Path:
+def fetch(
+    name: str, *, again: bool = False, keep: bool = False, quiet: bool = False, insecure: bool = False
+) -> Path:
     """Download a public data set into the cache, where `load` finds it.
 
     A set that is already in the folder ``MANYCLASS_DATA`` or in the cache is not downloaded. Requires pooch:
@@ -33,6 +35,8 @@ def fetch(name: str, *, again: bool = False, keep: bool = False, quiet: bool = F
         Keep the downloaded files in the cache after they are packed.
     quiet : bool, default=False
         Print nothing on standard error.
+    insecure : bool, default=False
+        Accept files without a checksum over plain http, where anybody on the way could have changed them.
 
     Returns
     -------
@@ -64,6 +68,12 @@ def fetch(name: str, *, again: bool = False, keep: bool = False, quiet: bool = F
     if again:
         shutil.rmtree(folder, ignore_errors=True)
     for file in entry.files:
+        plain = [url for url in file.urls if not url.startswith("https:")]
+        if plain and file.hash is None and not insecure and not (folder / file.name).exists():
+            raise DownloadError(
+                f"{name} was not fetched: {file.name} has no checksum, and {plain[0]} is not encrypted. To download it "
+                f"nevertheless: manyclass data {name} --insecure"
+            )
         _download(entry, file, folder, quiet)
     arrays = _parse(entry, folder)
     write_packed(target, arrays)

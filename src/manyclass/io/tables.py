@@ -12,6 +12,7 @@ import re
 import stat
 import tempfile
 import weakref
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple
@@ -30,6 +31,7 @@ from .values import FLOAT32_END, checked_labels, finite, is_number, label_arrays
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _LONG_TEXT = 40  # cells of this many characters are text, even if they have only one or two words
 _PARQUET_BATCH = 4096
+_COLUMNS_SHOWN = 100  # names of columns in an error message
 
 
 # -- cells to features ---------------------------------------------------------------------------------------------
@@ -136,16 +138,21 @@ class TableReader(Reader):
                     error = DataError(self.path, fault.what, number + fault.line, column, place=self.place)
                     break
         n_rows = len(self._pairs)
-        X = scipy.sparse.csr_array((n_rows, self.reading.width), dtype=np.float64)
-        if n_rows:
-            for i, vectorizer in enumerate(self._vectorizers):
-                X = X + scipy.sparse.csr_array(vectorizer.transform([texts[i] for texts in self._texts]))
-            if self.reading.numeric or self.reading.categorical:
-                X = X + scipy.sparse.csr_array(self._hasher.transform(self._pairs))
+        X = self._features() if n_rows else scipy.sparse.csr_array((0, self.reading.width), dtype=np.float64)
         X.sum_duplicates()
         labels, pointer = label_arrays(self._labels, self.reading)
         self._start()
         return Piece(X.astype(np.float32), labels, pointer, np.ones(n_rows), np.array(bad, dtype=np.int64), error)
+
+
+    def _features(self) -> scipy.sparse.csr_array:
+        """The sum of the features of all columns."""
+        parts = [v.transform([texts[i] for texts in self._texts]) for i, v in enumerate(self._vectorizers)]
+        parts = [scipy.sparse.csr_array(part) for part in (*parts, self._hasher.transform(self._pairs))]
+        while len(parts) > 1:  # in pairs: one after the other would take time quadratic in the number of columns
+            last = parts[-1:] if len(parts) % 2 else []
+            parts = [a + b for a, b in zip(parts[::2], parts[1::2], strict=False)] + last
+        return parts[0]
 
 
 # -- columns -------------------------------------------------------------------------------------------------------
@@ -169,11 +176,12 @@ def _kind(values: list[Any]) -> str:
 
 def _check_columns(path: str, reading: Reading, names: list[str], labelled: bool) -> None:
     """Raise DataError if the table lacks a column of the reading."""
-    there = ", ".join(shown(name) for name in names)
+    there = ", ".join(shown(name) for name in names[:_COLUMNS_SHOWN]) + (", ..." if names[_COLUMNS_SHOWN:] else "")
+    known = set(names)
     for name in [*([reading.label] if labelled else []), *reading.columns]:
         if name is None:
             raise DataError(path, f"name the column of the label (label=, --label); the columns are {there}", 1, 1)
-        if name not in names:
+        if name not in known:
             raise DataError(path, f"there is no column {shown(name)}; the columns are {there}", 1, 1)
 
 
@@ -213,8 +221,11 @@ class _Record(NamedTuple):
     broken: str = ""
 
 
-def cell_places(text: str, delimiter: str) -> list[tuple[int, int]]:
-    """Line (from 0) and column (from 1) of each cell of a record; the last one is where the csv rules are broken."""
+def cell_place(text: str, delimiter: str, number: int) -> tuple[int, int]:
+    """Line (from 0) and column (from 1) of a cell of a record, counted from 0.
+
+    -1 or a number past the end is the last cell, which is where the csv rules are broken.
+    """
     cell = re.compile(rf'"(?:[^"]++|"")*+"?|[^{delimiter}\r\n]*+')
     starts = [0]
     while True:
@@ -222,7 +233,8 @@ def cell_places(text: str, delimiter: str) -> list[tuple[int, int]]:
         if text[end : end + 1] != delimiter or end - starts[-1] > csv.field_size_limit():
             break
         starts.append(end + 1)
-    return [(text.count("\n", 0, start), start - text.rfind("\n", 0, start)) for start in starts]
+    start = starts[min(number, len(starts) - 1)]
+    return text.count("\n", 0, start), start - text.rfind("\n", 0, start)
 
 
 class CsvReader(TableReader):
@@ -307,12 +319,13 @@ class CsvReader(TableReader):
                 raise self._fault(record, header.index(str(fault.cell)), fault.what) from None
 
     def _take_header(self, record: _Record) -> None:
-        cells = self._cells(record)
+        cells, known = self._cells(record), set[str]()
         for i, name in enumerate(cells):
             if not name.strip():
                 raise self._fault(record, i, "a column without a name; name it in the first line")
-            if name in cells[:i]:
+            if name in known:
                 raise self._fault(record, i, f"two columns are called {shown(name)}; rename one")
+            known.add(name)
         if cells:
             _check_columns(self.path, self.reading, cells, self.labelled)
             self._header = cells
@@ -328,8 +341,7 @@ class CsvReader(TableReader):
 
     def _fault(self, record: _Record, cell: int, what: str) -> Fault:
         """The error in a cell, counted from 0; -1 is the last."""
-        places = cell_places("".join(record.lines), self._delimiter)
-        line, column = places[min(cell, len(places) - 1)]
+        line, column = cell_place("".join(record.lines), self._delimiter, cell)
         return Fault(what, column, line=line)
 
 
@@ -340,18 +352,26 @@ def _refuse_constant(name: str) -> float:
     raise Fault(f"{name} is not allowed")
 
 
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise Fault(f"the name {shown(twice)} appears twice in a JSON object; remove one", cell=twice)
+    return out
+
+
 def _object(raw: bytes) -> dict[str, Any]:
     """The JSON object of a line."""
     text = decoded(raw)
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
         raise Fault(f"invalid JSON ({error.msg})", error.colno) from None
     except (RecursionError, ValueError) as error:
         raise Fault(f"JSON that cannot be read ({error})") from None
     except Fault as fault:
-        constants = [text.find(name) for name in ("NaN", "Infinity") if name in text]
-        raise Fault(fault.what, min(constants) + 1) from None
+        wrong = ("NaN", "Infinity") if fault.cell is None else (json.dumps(fault.cell, ensure_ascii=False),)
+        raise Fault(fault.what, min((text.find(name) for name in wrong if name in text), default=0) + 1) from None
     if not isinstance(value, dict):
         raise Fault('not a JSON object; write {"column": value, ...}', len(text) - len(text.lstrip()) + 1)
     return value

@@ -81,6 +81,9 @@ class LabelTreeClassifier(MultilabelClassifier):
 
     Notes
     -----
+    Thread-safe: other threads may predict or save while one calls `partial_fit` or `fit`; each answer is that of a
+    state between two such calls (docs/services.md).
+
     The meaning of the scores of `predict_topk` depends on the loss. P(path) is the product of the probabilities of the
     routers from the root to the leaf of a label, and s the score of the predictor of the label.
 

@@ -90,10 +90,12 @@ def learn(
     """Learn all rows in order, with longer arrays whenever the kernel requires them. Mutates: state."""
     labels, rows = as_labels(labels), Rows(batch, np.empty(len(weights), np.float32), weights)
     before = Stream(*(copy(state[name]) for name in Stream._fields))
+    if state["seen"].mass[0] == 0.0:  # the first rows since `fit`: the running sums change from now on
+        for tree, blocks in trees_of(state):
+            unfold(blocks, starts_of(options, tree))
     for number, (tree, blocks) in enumerate(trees_of(state)):
         # What is counted over rows is counted once: further trees count in copies.
         stream = Stream(*(copy(group) if number else state[name] for name, group in before._asdict().items()))
-        unfold(blocks, starts_of(options, tree))  # the running sums change from now on
         begin = 0
         while begin < len(weights):
             begin = learn_batch(tree, blocks, stream, rows, labels, begin, options)

@@ -59,6 +59,11 @@ class OneAgainstAllClassifier(ManyClassifier):
     n_features_in_ : int
         Number of features.
 
+    Notes
+    -----
+    Thread-safe: other threads may predict or save while one calls `partial_fit` or `fit`; each answer is that of a
+    state between two such calls (docs/services.md).
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits

@@ -234,9 +234,14 @@ def fold(old, new, adaptive):
 
 
 @kernel
-def buckets(features, mask):
-    """The lines of many features."""
-    out = np.empty(features.shape[0], np.int32)
+def fill_buckets(features, mask, out):
+    """The lines of many features. Mutates: out."""
     for j in range(features.shape[0]):
         out[j] = bucket(features[j], mask)
+
+
+def buckets(features, mask):
+    """The lines of many features."""
+    out = np.empty(len(features), np.int32)
+    fill_buckets(features, mask, out)
     return out

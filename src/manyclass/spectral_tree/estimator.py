@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.base import ManyClassifier
 from ..core.learners import SGD, AdaGrad, NormalizedAdaGrad, resolve
+from ..core.locks import reads
 from ..core.losses import LOSSES
 from ..core.multilabel import MultilabelClassifier, labels_of
 from ..core.options import check_options, flag, integer, one_of, real
@@ -113,6 +114,11 @@ class SpectralTreeClassifier(MultilabelClassifier):
         Size of the model in bytes.
     n_features_in_ : int
         Number of features.
+
+    Notes
+    -----
+    Thread-safe: other threads may predict or save during `fit`, with the old model until the new one is complete
+    (docs/services.md).
 
     Examples
     --------
@@ -243,8 +249,8 @@ class SpectralTreeClassifier(MultilabelClassifier):
             seed=seed,
         )
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def _check_options(self, all_weights: bool = True) -> None:
+        super()._check_options(all_weights)
         resolve(self.learner, n_features=1, sparse=False)
         if self.leaf == "output" and self.rank is None:
             raise ValueError('leaf="output" shares only the low-rank map: set rank, or use leaf="separate".')
@@ -253,6 +259,7 @@ class SpectralTreeClassifier(MultilabelClassifier):
         check_options(self, ("beam",))
         return self._options._replace(beam=int(_or(self.beam, self._options.beam)))
 
+    @reads
     def topics(self, n_labels: int = 10, depth: int | None = None, distinctive: bool = False) -> list[dict]:
         """The most frequent labels of the nodes of a level, as in Table 2 of the paper.
 
@@ -287,7 +294,7 @@ class SpectralTreeClassifier(MultilabelClassifier):
         if depth is not None and (not isinstance(depth, Integral) or not 0 <= depth <= deepest):
             raise ValueError(f"depth must be an integer from 0 to {deepest}, the depth of the tree, got {depth!r}.")
         found = model.topics(self._state, int(n_labels), depth, distinctive)
-        return [{**row, "labels": self.classes_[row["labels"]]} for row in found]
+        return [{**row, "labels": self._index.array[row["labels"]]} for row in found]
 
 
 def _or(value: Any, auto: Any) -> Any:

@@ -276,27 +276,48 @@ def top_direction(lines, labels, several, steps, seed):
     return direction, value if value > least else 0.0  # a smaller value is rounding error
 
 
-@kernel
+class Router(NamedTuple):
+    """What `learn_router` fills."""
+
+    feature: np.ndarray  # (feature,)
+    weight: np.ndarray  # (feature,)
+    eigenvalue: np.ndarray  # (one,)
+    margin: np.ndarray  # (row,)
+
+
 def split_node(batch, part, labels, n_features, several, steps, seed):
     """Learn the router of a node [ST §3.3]: (features, their weights, eigenvalue, margin of each row).
 
     `several`: rows may have several labels; `steps`: (Lanczos, conjugate gradients). Cost: O(steps x non-zeros).
     """
+    margin = np.empty(len(part.rows))
+    out = Router(np.empty(n_features, np.int32), np.empty(n_features, np.float32), np.empty(1), margin)
+    n = learn_router(batch, part, labels, several, steps, seed, out)
+    return out.feature[:n].copy(), out.weight[:n].copy(), float(out.eigenvalue[0]), margin
+
+
+@kernel
+def learn_router(batch, part, labels, several, steps, seed, out):
+    """The work of `split_node`; returns the number of features. Mutates: out.
+
+    It returns no array: to make one, Numba calls Python, where a Ctrl-C that came meanwhile becomes a SystemError.
+    """
+    n_features = out.feature.shape[0]
     if several:
         lines = gather_rows(batch, part, n_features)
     else:
         lines = gather_classes(batch, part, labels, n_features)
     direction, eigenvalue = top_direction(lines, labels, several, steps, seed)
-    weight = direction.astype(np.float32)
     full = np.zeros(n_features, np.float32)
-    for i in range(weight.shape[0]):
-        full[lines.feature[i]] = weight[i]
-    margin = np.empty(part.rows.shape[0])
+    for i in range(direction.shape[0]):
+        out.feature[i], out.weight[i] = lines.feature[i], np.float32(direction[i])
+        full[out.feature[i]] = out.weight[i]
     for r in range(part.rows.shape[0]):
         i = part.rows[r]
         begin, stop = span(batch, i)
         total = np.float32(0.0)
         for j in range(begin, stop):
             total += full[feature(batch, j)] * value(batch, i, j)
-        margin[r] = total
-    return lines.feature, weight, eigenvalue, margin
+        out.margin[r] = total
+    out.eigenvalue[0] = eigenvalue
+    return direction.shape[0]

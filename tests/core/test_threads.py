@@ -1,0 +1,184 @@
+"""Predictions and saving while another thread trains: never a crash, never a mixture of two states."""
+
+import copy
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from benchmarks.threads import Soak
+from manyclass import OneAgainstAllClassifier, RecallTreeClassifier, load_model
+from manyclass.core import locks
+from manyclass.core.locks import ModelLock, reads
+from manyclass.estimators import ESTIMATORS
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_answer_is_that_of_a_state_between_two_calls(name, tmp_path):
+    options = {} if name == "spectral-tree" else {"n_epochs": 1}
+    soak = Soak(ESTIMATORS[name](random_state=0, **options), 0, tmp_path)
+    soak.run(50 if hasattr(soak.model, "partial_fit") else 8)
+    assert not soak.errors
+    assert soak.wrong() == {}
+    assert soak.counts["save"] > 0 and sum(soak.counts.values()) > 100
+
+
+def start(function):
+    thread = threading.Thread(target=function, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_prediction_waits_for_training_and_training_for_predictions(monkeypatch):
+    """Step by step, without luck: training stops in the middle, and a prediction must not be made meanwhile."""
+    model = OneAgainstAllClassifier(random_state=0).fit([[0.0], [1.0]], ["a", "b"])
+    half_way, go_on, order = threading.Event(), threading.Event(), []
+    learn = OneAgainstAllClassifier._learn
+
+    def slowly(self, *args):
+        half_way.set()
+        assert go_on.wait(60)
+        learn(self, *args)
+        order.append("trained")
+
+    monkeypatch.setattr(OneAgainstAllClassifier, "_learn", slowly)
+    trainer = start(lambda: model.partial_fit([[2.0]], ["c"]))
+    assert half_way.wait(60)
+    reader = start(lambda: order.append(len(model.classes_)))
+    while not model._lock._waiting:  # the reader has come to the lock
+        pass
+    go_on.set()
+    trainer.join(60)
+    reader.join(60)
+    assert order == ["trained", 3]
+
+
+def test_predictions_go_on_during_fit(monkeypatch):
+    """`fit` trains a new model beside the old one."""
+    model = OneAgainstAllClassifier(random_state=0).fit([[0.0], [1.0]], ["a", "b"])
+    half_way, go_on = threading.Event(), threading.Event()
+    train = OneAgainstAllClassifier._train
+
+    def slowly(self, *args):
+        half_way.set()
+        assert go_on.wait(60)
+        train(self, *args)
+
+    monkeypatch.setattr(OneAgainstAllClassifier, "_train", slowly)
+    predict = model.predictor()
+    trainer = start(lambda: model.fit([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], [1, 2, 3]))
+    assert half_way.wait(60)
+    assert model.classes_.tolist() == ["a", "b"] and model.predict([[1.0]]).tolist() == ["b"]
+    assert predict(np.ones(1, np.float32))[0] == "b"
+    go_on.set()
+    trainer.join(60)
+    assert model.classes_.tolist() == [1, 2, 3] and model.n_features_in_ == 2
+    assert predict(np.array([1.0, 0.0], np.float32))[0] == model.predict([[1.0, 0.0]])
+
+
+def test_an_interrupted_fit_leaves_the_model_and_options_set_meanwhile(monkeypatch):
+    model = RecallTreeClassifier(random_state=0, n_epochs=1).fit([[0.0], [1.0]], ["a", "b"])
+
+    def interrupted(self, *args):
+        model.set_params(beam=3)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RecallTreeClassifier, "_train", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit([[0.0, 1.0]] * 2, [1, 2])
+    assert model.n_features_in_ == 1 and model.classes_.tolist() == ["a", "b"] and model.beam == 3
+
+
+def test_neither_side_waits_for_ever():
+    """Readers that came during one write are let in before the next, and a writer before later readers."""
+    lock, order = ModelLock(), []
+
+    class Model:
+        _lock = lock
+
+        @reads
+        def read(self, name, go_on=None):
+            order.append(name)
+            if go_on is not None:
+                assert go_on.wait(60)
+
+    def write(name, go_on=None):
+        with lock.writing():
+            order.append(name)
+            if go_on is not None:
+                assert go_on.wait(60)
+
+    def until(condition):
+        for _ in range(10**9):
+            if condition():
+                return
+
+    first, second = threading.Event(), threading.Event()
+    threads = [start(lambda: Model().read("reader 1", first))]
+    until(lambda: order == ["reader 1"])
+    threads.append(start(lambda: write("writer 1", second)))
+    until(lambda: len(lock.writers) == 1)
+    threads.append(start(lambda: Model().read("reader 2")))
+    until(lambda: len(lock._waiting) == 1)
+    first.set()
+    until(lambda: "writer 1" in order)
+    threads.append(start(lambda: write("writer 2")))
+    until(lambda: len(lock.writers) == 2)
+    second.set()
+    for thread in threads:
+        thread.join(60)
+    assert order == ["reader 1", "writer 1", "reader 2", "writer 2"]
+    assert not lock.readers and not lock.writers and not lock._waiting
+
+
+def test_methods_may_call_each_other_but_not_train():
+    class Model(RecallTreeClassifier):
+        @reads
+        def read_and_train(self):
+            assert len(self.classes_) == 2
+            self.partial_fit([[0.0]], [0])
+
+    model = Model(random_state=0, n_epochs=1).fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(RuntimeError, match="inside one of its own methods"):
+        model.read_and_train()
+    assert not model._lock.readers
+    model.partial_fit([[0.0]], [0])
+
+
+def test_an_error_releases_the_lock():
+    model = RecallTreeClassifier(random_state=0, n_epochs=1).fit([[0.0], [1.0]], [0, 1])
+    for wrong in (lambda: model.predict([[1.0, 2.0]]), lambda: model.partial_fit([[1.0, 2.0]], [0])):
+        with pytest.raises(ValueError, match="features"):
+            wrong()
+    assert not model._lock.readers and not model._lock.writers
+
+
+def test_copies_have_locks_of_their_own(tmp_path):
+    model = RecallTreeClassifier(random_state=0, n_epochs=1).fit([[0.0], [1.0]], [0, 1])
+    model.save(tmp_path / "model")
+    others = [copy.deepcopy(model), pickle.loads(pickle.dumps(model)), load_model(tmp_path / "model"), clone(model)]
+    locks_of_all = {id(other._lock) for other in (model, *others)}
+    assert len(locks_of_all) == 5
+    for other in others[:3]:
+        assert other.predict([[1.0]]) == model.predict([[1.0]])
+    assert copy.copy(model)._lock is model._lock  # a shallow copy shares the arrays
+
+
+def test_a_lock_is_made_once():
+    model, found = RecallTreeClassifier(), []
+    threads = [start(lambda: found.append(model._lock)) for _ in range(8)]
+    for thread in threads:
+        thread.join(60)
+    assert len({id(lock) for lock in found}) == 1
+    assert "_lock" not in vars(RecallTreeClassifier())
+
+
+def test_reading_takes_no_lock_without_a_writer(monkeypatch):
+    """The cost of safety: predictions of single rows must not become slower."""
+    model = RecallTreeClassifier(random_state=0, n_epochs=1).fit([[0.0], [1.0]], [0, 1])
+    for name in ("wait", "wake"):
+        monkeypatch.setattr(locks.ModelLock, name, lambda *args: pytest.fail("a lock was taken"))
+    model.predict([[1.0]])
+    model.predictor()(np.ones(1, np.float32))
