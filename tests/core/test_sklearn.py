@@ -40,7 +40,7 @@ def expected_failures(estimator):
         OneAgainstAllClassifier(),
         OneAgainstAllClassifier(rank=8, learner=SGD(rate=0.3)),
         LabelTreeClassifier(),
-        LabelTreeClassifier(arity=4, beam=2, loss="logistic"),
+        LabelTreeClassifier(arity=4, beam=2),
         SpectralTreeClassifier(),
         SpectralTreeClassifier(leaf="output", rank=8, n_trees=2, beam=2),
         SpectralFilter(),

@@ -39,7 +39,7 @@ MLOM_TREES = {
     "mean": {"centre": "mean", "learner": "sgd"},
     "hashed": {"table_bits": 9, "max_depth": 4},
 }
-LABEL_TREES = {"default": {}, "deep": {"arity": 4, "beam": 2, "loss": "logistic"}, "wide": {"arity": 20}}
+LABEL_TREES = {"default": {}, "deep": {"arity": 4, "beam": 2}, "wide": {"arity": 20}}
 
 
 def cases(kind, name, all_options):

@@ -13,7 +13,6 @@ from sklearn.base import clone
 from manyclass import LabelTreeClassifier
 from manyclass.core import prediction
 from manyclass.datasets import load, tfidf_transformer
-from manyclass.label_tree.estimator import AUTO
 from tests.conftest import make_text
 from tests.core.test_streams import bytes_of, stream
 from tests.reference.label_tree_states import check_tree, read_tree
@@ -32,7 +31,7 @@ def tree(text):
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"arity": 4, "beam": 4}, {"arity": 5, "beam": 4}, {"arity": 32, "beam": 2}, {"loss": "logistic"}, {"start": 0},
+    [{}, {"arity": 4, "beam": 4}, {"arity": 5, "beam": 4}, {"arity": 32, "beam": 2}, {"C": 1.0}, {"start": 0},
      {"n_trees": 3}, {"normalize": False}, {"prior": 0.0}],
     ids=str,
 )  # fmt: skip
@@ -45,7 +44,7 @@ def test_it_learns_text(text, method, options):
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
-@pytest.mark.parametrize("options", [{}, {"loss": "logistic"}, {"arity": 4, "beam": 3, "normalize": True}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"arity": 4, "beam": 3, "normalize": True}], ids=str)
 def test_it_learns_dense_rows(digits, method, options):
     X, y = digits
     model = getattr(LabelTreeClassifier(random_state=0, **options), method)(X[:1400], y[:1400])
@@ -106,7 +105,7 @@ def growing():
 # scikit-learn warns of small batches with many labels, as any cut of this stream has
 @pytest.mark.filterwarnings("ignore:The number of unique classes is greater than 50%:UserWarning")
 @settings(max_examples=15)
-@given(cuts=st.lists(st.integers(1, 699), max_size=8), options=st.sampled_from([{}, {"arity": 4, "loss": "logistic"}]))
+@given(cuts=st.lists(st.integers(1, 699), max_size=8), options=st.sampled_from([{}, {"arity": 4}]))
 def test_cutting_a_stream_of_text_changes_no_byte(growing, cuts, options):
     X, y = growing
     whole = stream(LabelTreeClassifier(random_state=1, **options), X, y, [])
@@ -204,7 +203,7 @@ def test_topk_is_sorted_complete_and_a_prefix_of_the_next(tree, text):
         np.testing.assert_array_equal(labels[:, 0], tree.predict(X))
 
 
-@pytest.mark.parametrize("options", [{}, {"loss": "logistic"}, {"n_trees": 3}, {"arity": 4, "beam": 1}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"n_trees": 3}, {"arity": 4, "beam": 1}], ids=str)
 def test_probabilities_sum_to_one(text, options):
     X, y = text
     model = LabelTreeClassifier(random_state=0, **options).fit(X[:1000], y[:1000])
@@ -261,20 +260,20 @@ def test_recall_grows_with_the_beam(text):
     assert recalls[0] < recalls[1] < recalls[2] == 1.0
 
 
-@pytest.mark.parametrize(("loss", "n_trees"), [("softmax", 1), ("logistic", 1), ("softmax", 2), ("logistic", 2)])
-def test_scores_are_what_the_documentation_says(text, loss, n_trees):
+@pytest.mark.parametrize(("method", "n_trees"), [("fit", 1), ("fit", 2), ("partial_fit", 1)])
+def test_scores_are_what_the_documentation_says(text, method, n_trees):
     X, y = text
     for labels in (y, np.eye(80, dtype=int)[y]):
-        if labels.ndim == 2 and loss == "softmax":
-            continue
-        model = LabelTreeClassifier(arity=4, beam=3, loss=loss, n_trees=n_trees, random_state=0).fit(X, labels)
+        softmax = method == "partial_fit" and labels.ndim == 1
+        model = LabelTreeClassifier(arity=4, beam=3, n_trees=n_trees, random_state=0)
+        getattr(model, method)(X, labels)
         best, scores = model.predict_topk(X, 80)
         probabilities = np.take_along_axis(model.predict_proba(X), best, axis=1)
         expected = np.exp(scores)
         if labels.ndim == 1 and n_trees == 1:
             expected /= expected.sum(axis=1, keepdims=True)
         np.testing.assert_allclose(probabilities, expected, rtol=1e-3, atol=1e-6)
-        assert loss == "softmax" or scores.max() <= 0.0
+        assert softmax or scores.max() <= 0.0
         if n_trees == 1:  # without the path, the score is the predictor's own
             _, own = model.set_params(prior=0.0).predict_topk(X, 80)
             assert np.all(own[:, 0] >= scores[:, 0])
@@ -304,7 +303,7 @@ def test_threads_change_no_byte_and_no_prediction(text, monkeypatch):
 
 
 OTHERS = [
-    ("arity", 5), ("beam", 1), ("loss", "logistic"), ("start", 3.0), ("rate", 0.3), ("prior", 2.0),
+    ("arity", 5), ("beam", 1), ("start", 3.0), ("C", 0.3), ("prior", 2.0),
     ("normalize", False), ("n_epochs", 1), ("n_trees", 2), ("class_weight", {0: 3.0}),
 ]  # fmt: skip
 
@@ -318,17 +317,27 @@ def test_every_option_changes_the_scores(text, name, value):
     assert not np.allclose(model.predict_topk(X, 5)[1], other.predict_topk(X, 5)[1])
 
 
-@pytest.mark.parametrize("loss", ["softmax", "logistic"])
-def test_auto_is_what_the_documentation_says(text, loss):
+def test_the_rate_changes_the_scores_of_online_learning(text):
     X, y = text
-    model = LabelTreeClassifier(random_state=0, loss=loss).fit(X, y)
-    numbers = {name: value for name, value in AUTO[loss].items() if name != "bias_rate"}
-    same = LabelTreeClassifier(random_state=0, loss=loss, **numbers).fit(X, y)
-    assert bytes_of(same) == bytes_of(model)
+    models = [LabelTreeClassifier(random_state=0, rate=rate).partial_fit(X, y) for rate in ("auto", 0.3)]
+    assert not np.allclose(*(model.predict_topk(X, 5)[1] for model in models))
+
+
+@pytest.mark.parametrize(
+    ("method", "several", "numbers"),
+    [("fit", False, {"C": 10, "prior": 0.5}), ("fit", True, {"C": 10, "prior": 0.5}),
+     ("partial_fit", False, {"start": 20, "rate": 2, "prior": 0.3}),
+     ("partial_fit", True, {"start": 10, "rate": 1, "prior": 0.5})],
+)  # fmt: skip
+def test_auto_is_what_the_documentation_says(text, method, several, numbers):
+    X, y = text[0], np.eye(80, dtype=int)[text[1]] if several else text[1]
+    auto, same = (
+        getattr(LabelTreeClassifier(random_state=0, arity=4, **options), method)(X, y) for options in ({}, numbers)
+    )
+    assert bytes_of(same) == bytes_of(auto)
     words = dict(re.findall(r"\n    (\w+) : (.*?)(?=\n    \w|\Z)", LabelTreeClassifier.__doc__, re.DOTALL))
     for name, value in numbers.items():
-        told = " ".join(words[name].split())
-        assert f"{value:g} with {loss}" in told or f"else {value:g}" in told
+        assert f"{value:g}" in words[name].split("auto")[-1]
 
 
 def test_normalize_scales_every_row_to_length_one(text):

@@ -5,12 +5,16 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
 
-from manyclass.label_tree import fit
+from manyclass.label_tree import fit, model
 from manyclass.label_tree import fit_kernels as kernel
+from manyclass.label_tree.columns import apply, as_matrix
 from manyclass.label_tree.fit import divide, embed, grow_tree, mean_directions
 from tests.reference import label_tree as reference
 from tests.reference.label_tree_states import (
+    as_batch,
     bytes_of,
     check_structure,
     check_tree,
@@ -152,11 +156,11 @@ def test_rows_without_values_lie_nowhere(shape):
 # -- threads and seeds -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("loss", "most"), [("softmax", 1), ("logistic", 3)])
+@pytest.mark.parametrize("most", [1, 3])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_threads_and_chunks_change_no_byte(loss, most, sparse, monkeypatch):
+def test_threads_and_chunks_change_no_byte(most, sparse, monkeypatch):
     rows = stream(0, 300, 60, sparse, most)
-    options = configure(arity=5, loss=loss, multilabel=most > 1)
+    options = configure(arity=5, loss="logistic", multilabel=most > 1)
     monkeypatch.setattr(fit, "_SHARES", 1)
     whole = bytes_of(fitted(options, *rows, sparse=sparse))
     calls, plain = [], fit.fit_nodes
@@ -197,22 +201,14 @@ def test_further_trees_are_those_of_the_next_seeds():
 # -- every node equals the reference ---------------------------------------------------------------------------
 
 
-def expected_pairs(tree, X, labels, loss):
-    """{node: [(row, log of the sum over the row's other leaves)]}: who learns where."""
+def expected_pairs(tree, X, labels):
+    """{node: rows that learn there}."""
     pairs = {n: [] for n in range(len(tree.nodes))}
-    fresh = {n: reference.Node(node.outputs, True, 0, 0, 0 * node.weight, node.total, tree.first_bias[n])
-             for n, node in enumerate(tree.nodes) if node.is_leaf}  # fmt: skip
     for i, x in enumerate(X):
         true = {n for label in own_labels(labels, i) for n, _ in tree.ancestors(label)}
-        for n in (true | {0}) - set(fresh):
-            pairs[n].append((i, -np.inf))
-        leaves = {n for n, _ in tree.leaves(x)} | (true & set(fresh))
-        sums = {n: reference.log_sum(fresh[n].scores(x, tree.start)) for n in leaves}
-        for n in leaves:
-            rest = [own for other, own in sums.items() if other != n]
-            others = reference.log_sum(rest) if loss == "softmax" and rest else -np.inf
-            if n in true or sums[n] - others > np.log(reference.SMALLEST_GRADIENT):
-                pairs[n].append((i, others))
+        routers = {n for n in true | {0} if not tree.nodes[n].is_leaf}
+        for n in routers | {n for n, _ in tree.leaves(x)} | true:
+            pairs[n].append(i)
     return pairs
 
 
@@ -220,42 +216,74 @@ def expected_pairs(tree, X, labels, loss):
 @given(
     seed=st.integers(0, 10**6),
     sparse=st.booleans(),
-    case=st.sampled_from([("softmax", 1), ("logistic", 1), ("logistic", 3)]),
+    most=st.sampled_from([1, 3]),
     n_labels=st.integers(1, 20),
     arity=st.sampled_from([4, 5, 20]),
     beam=st.sampled_from([1, 3]),
     normalize=st.booleans(),
 )
-def test_fit_equals_reference(seed, sparse, case, n_labels, **options):
-    loss, most = case
+def test_fit_equals_reference(seed, sparse, most, n_labels, **options):
     X, labels, weights = stream(seed, 50, n_labels, sparse, most)
     assume(len(labels.label))
-    options = configure(multilabel=most > 1, loss=loss, n_epochs=2, **options)
+    options = configure(multilabel=most > 1, loss="logistic", n_epochs=2, **options)
     state = fitted(options, X, labels, weights, sparse)
     weights = weights / weights.mean()
     tree = check_tree(options, state, np.unique(labels.label).tolist())
-    starts = [options.start if node.is_leaf else options.start / 2 for node in tree.nodes]
-    tree.first_bias = [0.0 if loss == "softmax" else -start / 3 for start in starts]
-    few = min(1.0, fit.FEW_ROWS * len(tree.leaf_of) / 50)
-    votes = few if loss == "softmax" and options.normalize else 0.0  # of single features, at routers
+    X = as_matrix(apply(state, as_batch(X, sparse)), X.shape[1])
+    X = X.toarray() if sparse else X
     sizes = (X.astype(float) ** 2).sum()
     scaled = np.array([x * reference.row_scale(x, options.normalize, 50, sizes) for x in X.astype(float)])
-    for n, pairs in expected_pairs(tree, scaled, labels, loss).items():
-        rows, others = np.array([row for row, _ in pairs]), np.array([others for _, others in pairs])
-        true = np.zeros((len(rows), len(tree.nodes[n].outputs)))
+    for n, rows in expected_pairs(tree, scaled, labels).items():
+        node, rows = tree.nodes[n], np.array(rows, int)
+        true = np.zeros((len(rows), len(node.outputs)))
         for r, i in enumerate(rows):
             true[r, [place for label in own_labels(labels, i) for m, place in tree.ancestors(label) if m == n]] = 1.0
         orders = np.empty((2, len(rows)), np.int64)
         for epoch in range(2):
             kernel.shuffle(orders[epoch], len(rows), options.seed + 7919 * (n + 1), epoch)
+        start, bias = (8.0, -8.0 / 3) if node.is_leaf else (4.0, -4.0 / 3)
         weight, total, bias = reference.train_node(
-            scaled[rows], true, weights[rows], others, orders, loss=loss, start=starts[n], rate=options.rate,
-            bias_rate=options.bias_rate, bias=np.full(true.shape[1], tree.first_bias[n]),
-            votes=0.0 if tree.nodes[n].is_leaf else votes,
+            scaled[rows], true, weights[rows], orders, start=start, C=options.C, bias_rate=options.bias_rate,
+            bias=np.full(true.shape[1], bias),
         )  # fmt: skip
-        node = tree.nodes[n]
         np.testing.assert_allclose(node.total, total, rtol=1e-3, atol=1e-4)
         np.testing.assert_allclose(node.bias, bias, rtol=1e-3, atol=1e-3)
         # Features that no true row has are left out where they came to weigh next to nothing.
         small = ~total.any(axis=1) & (np.abs(weight).max(axis=1) < kernel.SMALLEST_WEIGHT)
         np.testing.assert_allclose(node.weight, np.where(small[:, None], 0.0, weight), rtol=1e-3, atol=1e-3)
+
+
+# -- the start -------------------------------------------------------------------------------------------------
+
+
+def test_the_line_is_that_of_logistic_regression():
+    rng = np.random.default_rng(0)
+    x, weights = rng.normal(size=3000), rng.choice([1.0, 2.0], 3000)
+    y = (rng.random(3000) < expit(3 * x - 2)).astype(float)
+    other = LogisticRegression(C=1e6).fit(x[:, None], y, weights)
+    assert fit.logistic_line(x, y, weights) == pytest.approx((other.coef_[0, 0], other.intercept_[0]), rel=0.01)
+    assert fit.logistic_line(-x, y, weights)[0] == 0.0
+
+
+@pytest.mark.parametrize("y", [np.zeros(50), np.ones(50), np.arange(50) % 2])
+def test_a_line_without_information_is_finite(y):
+    slope, bias = fit.logistic_line(np.zeros(50), y.astype(float), np.ones(50))
+    assert slope == pytest.approx(0.0)
+    assert np.isfinite(bias)
+
+
+def test_the_start_is_calibrated_and_kept_for_online_learning():
+    """Mean rows that separate the labels get a large weight, those of random labels nearly none."""
+    rng = np.random.default_rng(0)
+    X, labels, _ = stream(0, 400, 30, False)
+    starts = []
+    for order in (np.arange(400), rng.permutation(400)):
+        options = configure(loss="logistic", start=-1.0, router_start=-1.0)
+        state = model.init(options, X.shape[1], 30)
+        rows = as_batch(X, False)
+        learned = model.fit(options, state, X, rows, labels.rows(order), np.ones(400), 1, lambda share: None)
+        assert min(learned.start, learned.router_start) >= 0
+        starts.append(learned.start)
+        model.learn(learned, state, rows, labels, np.ones(400))
+        check_tree(learned, state, range(30))
+    assert starts[0] > 5 * starts[1]

@@ -1,6 +1,7 @@
 """Training of nodes in batch equals the plain reference."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -8,7 +9,7 @@ from manyclass.core.inputs import Dense
 from manyclass.core.state import Scale, make
 from manyclass.label_tree import fit_kernels as kernel
 from manyclass.label_tree.fit import empty_blocks
-from manyclass.label_tree.kernels import NOBODY, LabelTree, Rows
+from manyclass.label_tree.kernels import LabelTree, Rows
 from tests.reference import label_tree as reference
 from tests.reference.label_tree_states import as_batch, configure, stream
 
@@ -29,28 +30,25 @@ def bits(true):
 @given(
     seed=st.integers(0, 10**6),
     sparse=st.booleans(),
-    loss=st.sampled_from(["softmax", "logistic"]),
     n_outputs=st.sampled_from([1, 2, 7, 16, 17, 32, 64]),
-    votes=st.sampled_from([0.0, 0.6]),
 )
-def test_training_of_nodes_equals_reference(seed, sparse, loss, n_outputs, votes):
+def test_training_of_nodes_equals_reference(seed, sparse, n_outputs):
     """Two nodes in one call, so that what the first leaves behind would be seen."""
     rng = np.random.default_rng(seed)
     X, _, weights = stream(seed, 20, 5, sparse)
     n_features, width = X.shape[1], -(-n_outputs // 16) * 16
-    options = configure(loss=loss, seed=seed, start=6.0, arity=n_outputs)
+    options = configure(loss="logistic", seed=seed, start=6.0, arity=n_outputs)
     scales = rng.uniform(0.3, 1.0, len(X)).astype(np.float32)
     rows = np.concatenate([np.sort(rng.choice(20, 13, replace=False)), np.sort(rng.choice(20, 9, replace=False))])
     pointer, nodes = np.array([0, 13, 22]), np.array([1, 4])
-    true = rng.random((22, n_outputs)) < (0.3 if loss == "logistic" else 1 / n_outputs)
-    others = np.where(rng.random(22) < 0.3, NOBODY, rng.normal(3.0, 2.0, 22))
+    true = rng.random((22, n_outputs)) < 0.3
     tree, blocks = leaves(5, n_outputs, options, -1.5)
     bias, sq_norm = blocks.bias, blocks.sq_norm
     feature, (weight, total) = np.empty(2 * n_features, np.int32), np.empty((2, 2 * n_features, width), np.float32)
     out = kernel.Trained(nodes, np.zeros(2, np.int64), feature, weight, total)
     data = Rows(as_batch(X, sparse), scales, weights)
-    pairs = kernel.Pairs(np.repeat(nodes, np.diff(pointer)), rows, bits(true), others)
-    used = kernel.fit_nodes(tree, blocks, make(Scale, feature=n_features), data, pairs, votes, options, out)
+    pairs = kernel.Pairs(np.repeat(nodes, np.diff(pointer)), rows, bits(true))
+    used = kernel.fit_nodes(tree, blocks, make(Scale, feature=n_features), data, pairs, options, out)
     assert used == out.n_blocks.sum()
     edges = np.concatenate([[0], np.cumsum(out.n_blocks)])
     for k, node in enumerate(nodes):
@@ -60,7 +58,7 @@ def test_training_of_nodes_equals_reference(seed, sparse, loss, n_outputs, votes
             kernel.shuffle(orders[epoch], len(rows[mine]), options.seed + 7919 * (node + 1), epoch)
         weight_, total_, bias_ = reference.train_node(
             (X * scales[:, None])[rows[mine]].astype(float), true[mine].astype(float), weights[rows[mine]],
-            others[mine], orders, loss=loss, start=6.0, rate=0.7, bias_rate=0.2, bias=[-1.5] * n_outputs, votes=votes,
+            orders, start=6.0, C=3.0, bias_rate=0.2, bias=[-1.5] * n_outputs,
         )  # fmt: skip
         known = feature[written]
         assert len(set(known.tolist())) == len(known)
@@ -78,17 +76,22 @@ def test_training_of_nodes_equals_reference(seed, sparse, loss, n_outputs, votes
     assert np.all(bias[[0, 2, 3]] == -1.5)
 
 
-def test_sums_over_each_leaf_before_training():
+@pytest.mark.parametrize("every", [1, 3])
+def test_cosines_to_running_sums_without_the_row_itself(every):
     X, _, weights = stream(3, 20, 5, False)
-    rng = np.random.default_rng(3)
-    true = np.eye(4)[rng.integers(0, 4, 20)]
-    options, others = configure(start=6.0), np.zeros(20)
-    tree, blocks = leaves(2, 4, options, 0.5)
+    true = np.random.default_rng(3).random((20, 4)) < 0.3
+    true[7], true[:, 3] = [True, False, False, False], False
+    true[7, 3] = True  # the only row of output 3: nothing is left without it
+    tree, blocks = leaves(2, 4, configure(), 0.5)
     data = Rows(Dense(X), np.ones(20, np.float32), weights)
-    pairs = kernel.Pairs(np.ones(20, np.int64), np.arange(20), bits(true), np.zeros(20))
-    kernel.start_sums(tree, blocks, make(Scale, feature=6), data, pairs, options, others)
-    node = reference.Node([], True, 0, 0, np.zeros((6, 4)), X.T.astype(float) @ (weights[:, None] * true), 0.5)
-    np.testing.assert_allclose(others, [reference.log_sum(node.scores(x, 6.0)) for x in X], rtol=1e-4)
+    pairs = kernel.Pairs(np.ones(20, np.int64), np.arange(20), bits(true))
+    cosines = np.full((len(range(0, 20, every)), 16), np.nan, np.float32)
+    kernel.left_out_cosines(tree, blocks, make(Scale, feature=6), data, pairs, every, cosines)
+    total = X.T.astype(float) @ (weights[:, None] * true)
+    for k, r in enumerate(range(0, 20, every)):
+        own = total - weights[r] * np.outer(X[r], true[r])
+        own[:, np.linalg.norm(own, axis=0) < 1e-6] = 0.0
+        np.testing.assert_allclose(cosines[k, :4], X[r] @ reference.directions(own), rtol=1e-3, atol=1e-4)
 
 
 @given(st.integers(0, 40), st.integers(0, 10**6), st.integers(0, 3))

@@ -31,7 +31,7 @@ def part(labels, first, last):
 @pytest.mark.parametrize("most", [1, 3])
 def test_a_fitted_tree_grows_on(most):
     first, later = stream(5, 150, 20, False, most), stream(6, 150, 80, False, most)
-    options = configure(arity=4, multilabel=most > 1, loss="logistic" if most > 1 else "softmax")
+    options = configure(arity=4, multilabel=most > 1, loss="logistic")
     state = fitted(options, *first)
     n_nodes = model.n_nodes(state)
     model.learn(options, state, as_batch(later[0], False), *later[1:])
@@ -97,7 +97,7 @@ def test_fit_counts_rows_and_labels():
 @pytest.mark.parametrize("multilabel", [False, True])
 def test_several_trees_predict_by_their_mean_probability(multilabel):
     X, labels, weights = stream(2, 200, 30, False, most=2 if multilabel else 1)
-    options = configure(n_trees=3, multilabel=multilabel, loss="logistic" if multilabel else "softmax")
+    options = configure(n_trees=3, multilabel=multilabel, loss="logistic")
     together = fitted(options, X, labels, weights)
     mean = np.zeros((len(X), 30))
     for suffix in ("", "_1", "_2"):

@@ -11,6 +11,8 @@ import numpy as np
 
 SMALLEST_GRADIENT = 0.01
 HEAVIEST_STEP = 4.0  # times the rate, however much a row weighs
+REST = 3  # epochs in which a row that took no step is left out
+TOLERANCE = 0.02  # an epoch that changes less than this share of the first is the last
 SORTED = 1e-3  # a run of one label less likely than this is no chance
 
 
@@ -22,9 +24,9 @@ def log_sum(scores):
     return np.logaddexp.reduce(scores)
 
 
-def log_probabilities(scores, loss, others=-np.inf):
-    """Log-probabilities of outputs; `others` is the log of a sum over scores that are not here."""
-    return scores - np.logaddexp(log_sum(scores), others) if loss == "softmax" else log_sigmoid(scores)
+def log_probabilities(scores, loss):
+    """Log-probabilities of outputs."""
+    return scores - log_sum(scores) if loss == "softmax" else log_sigmoid(scores)
 
 
 def directions(total):
@@ -41,29 +43,42 @@ def row_scale(x, normalize, n_rows=0.0, sq_norm=0.0):
     return 1.0 / np.sqrt(size) if size > 0 else 0.0
 
 
-def votes_of(total):
-    """log(P(output | feature) / P(output)) of every feature, each thought to have seen the usual outputs once."""
-    mass = np.abs(total)
-    usual = np.maximum(mass.sum(axis=0) / mass.sum(), 1e-6)
-    return np.log((mass + usual) / (mass.sum(axis=1, keepdims=True) + 1.0) / usual)
+def left_out(X, true, weights, start):
+    """What the start scores lose at the true outputs of each row if the row is not in their running sums."""
+    total, out = X.T @ (weights[:, None] * true), np.zeros_like(true, dtype=float)
+    for r, c in zip(*np.nonzero(true), strict=True):
+        rest = total[:, c] - weights[r] * X[r]
+        if rest @ rest > 1e-6 * (total[:, c] @ total[:, c]):
+            out[r, c] = start * (X[r] @ rest) / np.linalg.norm(rest)
+        out[r, c] -= start * (X[r] @ directions(total)[:, c])
+    return out
 
 
-def train_node(X, true, weights, others, orders, *, loss, start, rate, bias_rate, bias, votes=0.0):
-    """All epochs of one node in batch: SGD from the mean directions, the rate falling to 0 along a line.
+def train_node(X, true, weights, orders, *, start, C, bias_rate, bias):
+    """All epochs of one node in batch: dual coordinate ascent (SDCA) from the mean directions.
 
-    `true` is (row, output) of zeros and ones, `others[r]` the log of the sum over the row's labels in other leaves,
-    `orders` the rows in the order of each epoch, `votes` the weight of what single features add to the start.
-    Returns (corrections of the mean directions, totals, biases).
+    `true` is (row, output) of zeros and ones, `orders` the rows in the order of each epoch. Returns (corrections of the
+    mean directions, totals, biases).
     """
     total = X.T @ (weights[:, None] * true)
-    first = start * directions(total)
-    weight, bias = first + (votes * votes_of(total) if votes else 0.0), np.array(bias, float)
-    for step, r in enumerate(np.concatenate(orders)):
-        pace = rate * min(weights[r], HEAVIEST_STEP) * (1.0 - step / (len(orders) * len(X)))
-        gradient = np.exp(log_probabilities(bias + X[r] @ weight, loss, others[r])) - true[r]
-        if weights[r] > 0 and np.abs(gradient).max() > SMALLEST_GRADIENT:
-            weight -= pace * np.outer(X[r], gradient)
-            bias -= pace * bias_rate * gradient
+    first, offset = start * directions(total), left_out(X, true, weights, start)
+    weight, bias, dual, most = first.copy(), np.array(bias, float), np.zeros(true.shape), 0.0
+    due = np.zeros(len(X), int)
+    for epoch, order in enumerate(orders):
+        changed = 0.0
+        for r in order[(weights[order] > 0) & (due[order] <= epoch)]:
+            due[r] = epoch + 1 + REST
+            step = np.exp(log_sigmoid(bias + X[r] @ weight + offset[r])) - true[r] + dual[r]
+            if np.abs(step).max() > SMALLEST_GRADIENT:
+                step /= 1 + 0.25 * C * weights[r] * (X[r] @ X[r] + bias_rate)
+                dual[r] -= step
+                weight -= C * weights[r] * np.outer(X[r], step)
+                bias -= C * weights[r] * bias_rate * step
+                changed += np.abs(step).sum()
+                due[r] = 0
+        most = max(most, changed)
+        if changed <= TOLERANCE * most:
+            break
     return weight - first, total, bias
 
 
@@ -86,10 +101,10 @@ class Node:
 class LabelTree:
     """Nodes, the first of which is the root."""
 
-    def __init__(self, nodes, mass, run, *, beam, loss, prior, start, rate, bias_rate):
+    def __init__(self, nodes, mass, run, *, beam, loss, prior, start, router_start, rate, bias_rate):
         self.nodes, self.beam, self.loss, self.prior = nodes, beam, loss, prior
         self.mass, self.run = dict(mass), list(run)  # of each label; the label that came last, and how often in a row
-        self.start, self.router_start, self.rate, self.bias_rate = start, start / 2, rate, bias_rate
+        self.start, self.router_start, self.rate, self.bias_rate = start, router_start, rate, bias_rate
         self.leaf_of = {label: n for n, node in enumerate(nodes) if node.is_leaf for label in node.outputs}
 
     def leaves(self, x):

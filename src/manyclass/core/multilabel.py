@@ -23,7 +23,6 @@ _DENSE_CELLS = 1 << 30  # limit of a dense matrix of predictions
 class MultilabelClassifier(ManyClassifier):
     """A classifier that accepts one label per row, or a matrix of zeros and ones."""
 
-    loss: str
     threshold: float
     _kept = (*ManyClassifier._kept, "_multilabel", "_labels_a_row", "_sparse_answers", "_answer_type")
     _multilabel = False
@@ -125,13 +124,9 @@ class MultilabelClassifier(ManyClassifier):
             reported[0] = done
 
         batch, n_jobs = as_batch(X), n_threads(self.n_jobs)
-        self._model.fit(self._options, self._state, X, batch, labels, weights, n_jobs, report)
+        model = self._model
+        self._options = model.fit(self._options, self._state, X, batch, labels, weights, n_jobs, report)
         self.n_epochs_ = self._options.n_epochs
-
-    def _check_options(self, all_weights: bool = True) -> None:
-        super()._check_options(all_weights)
-        if self._multilabel and self.loss == "softmax":
-            raise ValueError('loss="softmax" requires one label per row; use "logistic" or "auto" with a matrix y.')
 
     def _check_matrix(self, X, y, sample_weight, reset: bool):
         if self.class_weight is not None:

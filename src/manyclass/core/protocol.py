@@ -68,8 +68,8 @@ class Model(Protocol):
 
     - `learn(options, state, batch, labels, weights, epoch, n_jobs)`: learn rows one by one; without it the estimator
       has no `partial_fit`;
-    - `fit(options, state, X, batch, labels, weights, n_jobs, report)`: learn all rows at once; for subclasses of
-      `MultilabelClassifier`, which call it instead of `learn` in `fit`;
+    - `fit(options, state, X, batch, labels, weights, n_jobs, report)`: learn all rows at once and return
+      the options, which it may have completed; for subclasses of `MultilabelClassifier`, which call it in `fit`;
     - `tree_table(state, max_depth)`: the nodes as dictionaries, parents first;
     - `arrays_from_file(arrays)`: the arrays of a file by name, which may be of an older version;
     - `trim(state, n_classes)`: the state without spare capacity, for files;

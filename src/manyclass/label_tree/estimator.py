@@ -5,9 +5,9 @@ from numbers import Integral, Real
 
 from sklearn.base import clone
 
-from ..core.losses import LOSSES
+from ..core.losses import LOGISTIC, SOFTMAX
 from ..core.multilabel import MultilabelClassifier
-from ..core.options import check_options, flag, integer, one_of, real
+from ..core.options import check_options, flag, integer, real
 from ..core.validation import NARROW
 from . import model
 
@@ -15,11 +15,11 @@ from . import model
 class LabelTreeClassifier(MultilabelClassifier):
     """Label tree: a wide tree over similar labels, with one-against-some predictors in its leaves.
 
-    Designed for sparse text with few rows per label, with one or several labels per row. `fit` groups the labels by
-    their mean rows and trains every node on its rows. `partial_fit` starts from nothing, or continues, row by row: a
-    new label enters the leaf to which its first row is routed, and full leaves are split. The time per row is
-    logarithmic in the number of labels: `beam` x `arity` x depth routers and at most `beam` x `arity` labels are
-    scored.
+    Suited to text and embeddings, with one or several labels per row, and with few or many rows per label. `fit` groups
+    the labels by their mean rows and trains every node on its rows. `partial_fit` starts from nothing, or continues,
+    row by row: a new label enters the leaf to which its first row is routed, and full leaves are split. The time per
+    row is logarithmic in the number of labels: `beam` x `arity` x depth routers and at most `beam` x `arity` labels
+    are scored.
 
     After training, `set_params` changes `beam`, `prior`, `threshold` and `n_jobs` for predictions immediately, and
     `class_weight` for the next `partial_fit`; all other options take effect in the next `fit`.
@@ -30,31 +30,31 @@ class LabelTreeClassifier(MultilabelClassifier):
         Maximum number of children of a node and of labels of a leaf; 4 to 64. Multiples of 16 are the fastest.
     beam : int, default=10
         Number of best paths to follow; 1 to 256.
-    loss : {"auto", "softmax", "logistic"}, default="auto"
-        Loss over the labels reached: joint, or for each label alone. "auto": softmax with one label per row, logistic
-        with several.
     start : float or "auto", default="auto"
-        Weight of the cosine between a row and the mean row of a label, which training then corrects; 0 (start from
-        nothing) to 1,000,000. "auto": 20 with softmax, 10 with logistic loss. Routers use half of it.
+        Weight of the cosine between a row and the mean row of a label, from which training starts; 0 (start from
+        nothing) to 1,000,000. "auto": `fit` calibrates it on rows that it leaves out of the means; `partial_fit` uses
+        20 with one label per row and 10 with several. Routers use half of a given number.
+    C : float or "auto", default="auto"
+        In `fit`, the weight of the training rows against the distance of the weights from the start: the inverse of
+        the regularization strength, as in scikit-learn's `LogisticRegression`; 1e-9 to 1,000,000. "auto": 10.
     rate : float or "auto", default="auto"
-        Learning rate of SGD, 1e-9 to 1,000,000; in `fit` it decreases to 0. "auto": 2 with softmax, 1 with logistic
-        loss, less if `fit` gets more than 5 labels per row, because such labels are noisy.
+        Learning rate of SGD in `partial_fit`, 1e-9 to 1,000,000. "auto": 2 with one label per row and 1 with several
+        or after `fit`, less after a `fit` with more than 5 labels per row, because such labels are noisy.
     prior : float or "auto", default="auto"
-        Weight of the path's log-probability in the score of a label; 0 to 1,000,000. "auto": 0.3 with softmax, 0.5 with
-        logistic loss, up to 1 if `fit` gets more than 5 labels per row, and 0.2 if y is a matrix of so few columns
-        that the paths reach every leaf. Set after training, "auto" means the value that training used.
+        Weight of the path's log-probability in the score of a label; 0 to 1,000,000. "auto": 0.5, but 0.3 if training
+        began with `partial_fit` and one label per row, up to 1 if `fit` gets more than 5 labels per row, and 0.2 if y
+        is a matrix of so few columns that the paths reach every leaf. Set after training, "auto" means the value that
+        training used.
     normalize : bool or "auto", default="auto"
         Scale every row to length 1. "auto": for text only, that is, for sparse rows of more than 256 features.
     threshold : float, default=0.5
         With several labels per row, `predict` returns the labels above this probability; 0 to 1. Labels with few rows
         seldom reach 0.5, so that many rows get none: choose a threshold on held-out rows, or use `predict_topk`.
-    n_epochs : int or "auto", default="auto"
-        Passes over the rows in `fit`, 1 to 1,000,000. "auto": 5 with softmax on text, else 10, fewer if `fit` gets
-        more than 5 labels per row.
-    n_trees : int or "auto", default="auto"
+    n_epochs : int, default=20
+        Maximum number of passes over the rows in `fit`, 1 to 1,000,000. A node stops when a pass changes little.
+    n_trees : int, default=1
         Number of trees that `fit` grows from different random starts, 1 to 1,000,000; their probabilities are averaged.
-        "auto": 1 with softmax, 2 with logistic loss, but 1 if y is a matrix of so few columns that the paths reach
-        every leaf. `partial_fit` from nothing grows one. `decision_path` and `tree_table` show the first.
+        `partial_fit` from nothing grows one. `decision_path` and `tree_table` show the first.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class, with one label per row; "balanced" in `fit` only.
     random_state : int, RandomState or None, default=None
@@ -81,15 +81,18 @@ class LabelTreeClassifier(MultilabelClassifier):
 
     Notes
     -----
+    `fit` trains logistic regressions, without a learning rate. `partial_fit` from nothing uses SGD, with softmax over all
+    labels reached if there is one label per row, else with the logistic loss.
+
     Thread-safe: other threads may predict or save while one calls `partial_fit` or `fit`; each answer is that of a
     state between two such calls (docs/services.md).
 
     The meaning of the scores of `predict_topk` depends on the loss. P(path) is the product of the probabilities of the
     routers from the root to the leaf of a label, and s the score of the predictor of the label.
 
-    - softmax: s + `prior` x log P(path), log-odds up to a constant per row;
     - logistic: log(sigmoid(s)) + `prior` x log P(path), never above 0. After a matrix y it is the logarithm of the
       result of `predict_proba`; with one label per row, that scales exp(score) to sum 1;
+    - softmax: s + `prior` x log P(path), log-odds up to a constant per row;
     - several trees: the logarithm of the result of `predict_proba`, the mean over the trees; a tree that did not reach
       the label counts as 0.
 
@@ -112,32 +115,33 @@ class LabelTreeClassifier(MultilabelClassifier):
     """
 
     _model = model
-    _removed = {**MultilabelClassifier._removed, "tree": "means"}
+    _online = False  # whether training began with `partial_fit`
+    _removed = {**MultilabelClassifier._removed, "tree": "means", "loss": "auto"}
     _constraints = {
         "arity": integer(4, 64),
         "beam": integer(1, model.MOST_PATHS),
-        "loss": one_of("auto", "softmax", "logistic"),
         "start": real(0, 1_000_000, "auto"),
+        "C": real(1e-9, 1_000_000, "auto"),
         "rate": real(1e-9, 1_000_000, "auto"),
         "prior": real(0, 1_000_000, "auto"),
         "normalize": flag("auto"),
         "threshold": real(0.0, 1.0),
-        "n_epochs": integer(1, 1_000_000, "auto"),
-        "n_trees": integer(1, 1_000_000, "auto"),
+        "n_epochs": integer(1, 1_000_000),
+        "n_trees": integer(1, 1_000_000),
     }
 
     def __init__(
         self,
         arity=16,
         beam=10,
-        loss="auto",
         start="auto",
+        C="auto",
         rate="auto",
         prior="auto",
         normalize="auto",
         threshold=0.5,
-        n_epochs="auto",
-        n_trees="auto",
+        n_epochs=20,
+        n_trees=1,
         class_weight=None,
         random_state=None,
         n_jobs=1,
@@ -145,8 +149,8 @@ class LabelTreeClassifier(MultilabelClassifier):
     ):
         self.arity = arity
         self.beam = beam
-        self.loss = loss
         self.start = start
+        self.C = C
         self.rate = rate
         self.prior = prior
         self.normalize = normalize
@@ -158,28 +162,43 @@ class LabelTreeClassifier(MultilabelClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @classmethod
+    def _params_from_file(cls, params):
+        auto = [name for name in ("n_epochs", "n_trees") if params.get(name) == "auto"]  # of older versions
+        return super()._params_from_file({name: value for name, value in params.items() if name not in auto})
+
+    def _fit(self, X, y, sample_weight):
+        self._online = False
+        return super()._fit(X, y, sample_weight)
+
+    def _partial_fit(self, X, y, classes, sample_weight):
+        if not hasattr(self, "_state"):
+            self._online = True
+        return super()._partial_fit(X, y, classes, sample_weight)
+
     def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> model.Options:
-        loss = self.loss
-        if loss == "auto":
-            loss = "logistic" if self._multilabel else "softmax"
-        auto = AUTO[loss]
+        softmax = self._online and not self._multilabel
         text = sparse and n_features > NARROW
-        all_reached = self._reaches_all()
         many = max(1.0, self._labels_a_row / 5.0)  # many labels per row are noisy: learn less, trust the paths more
-        prior = ALL_REACHED if all_reached else min(1.0, auto["prior"] * many**0.5)
-        n_epochs = max(1, round((auto["n_epochs"] if text else 10) / many**0.5))
+        prior = ALL_REACHED if self._reaches_all() else 0.3 if softmax else min(1.0, 0.5 * many**0.5)
+        start = self._number("start", (20.0 if softmax else 10.0) if self._online else -1.0)
+        bias = 0.0 if softmax else -start / 3  # a cosine of one third is undecided
         return model.Options(
             arity=int(self.arity),
             beam=int(self.beam),
-            loss=LOSSES[loss],
+            loss=SOFTMAX if softmax else LOGISTIC,
             multilabel=self._multilabel,
             prior=self._number("prior", prior),
-            start=self._number("start", auto["start"]),
-            rate=self._number("rate", auto["rate"] / many),
-            bias_rate=auto["bias_rate"] if text else 1.0,
+            start=start,
+            router_start=start / 2 if start >= 0 else start,
+            bias=bias,
+            router_bias=bias / 2,
+            C=self._number("C", 10.0),
+            rate=self._number("rate", 2.0 if softmax else 1.0 / many),
+            bias_rate=1.0 if not text else 0.0 if softmax else 0.1,
             normalize=bool(text if self.normalize == "auto" else self.normalize),
-            n_epochs=int(self._number("n_epochs", n_epochs)),
-            n_trees=int(self._number("n_trees", 1 if all_reached else auto["n_trees"])),
+            n_epochs=int(self.n_epochs),
+            n_trees=int(self.n_trees),
             seed=seed,
         )
 
@@ -238,7 +257,3 @@ class LabelTreeClassifier(MultilabelClassifier):
 
 
 ALL_REACHED = 0.2  # prior if the paths reach every leaf
-AUTO = {
-    "softmax": {"start": 20.0, "rate": 2.0, "prior": 0.3, "bias_rate": 0.0, "n_epochs": 5, "n_trees": 1},
-    "logistic": {"start": 10.0, "rate": 1.0, "prior": 0.5, "bias_rate": 0.1, "n_epochs": 10, "n_trees": 2},
-}

@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
+from scipy.special import expit
 
 from ..core.inputs import Batch, Csr, Dense
-from ..core.losses import SOFTMAX
 from ..core.protocol import Labels, as_labels, rows_of
 from ..core.state import Scale, Seen, State, make
-from .fit_kernels import Pairs, Trained, fit_nodes, start_sums
+from .columns import apply, as_matrix, measure
+from .fit_kernels import Pairs, Start, Trained, fit_nodes, left_out_scores
 from .kernels import (
-    NOBODY,
-    SMALLEST_GRADIENT,
     Found,
     LabelTree,
     Options,
@@ -25,14 +24,17 @@ from .kernels import (
     first_bias,
     predict_batch,
     row_factors,
+    start_of,
 )
 from .weights import LANES, SIZES, Blocks, enter_nodes, table_size
 
 N_DIMS = 64  # in which labels are grouped
-FEW_ROWS = 3.0  # per label: up to here words vote with full weight where a router sends a row
+FEW_ROWS = 3.0  # per label: up to here votes have their full weight
+N_SAMPLE = 1 << 14  # (node, row) pairs from which the start is calibrated
 _MOST_RECORDS = 1 << 18  # blocks that one call of the trainer may write: bounds its memory
 _SHARES = 64  # into which the work is divided for threads
 _POWER_STEPS, _SWEEPS = 2, 10  # of the randomised SVD, of two-means
+_NEWTON_STEPS, _PENALTY = 50, 1e-3  # of the calibration
 _FEW_LABELS = 512  # for which an exact decomposition is fast
 
 
@@ -56,31 +58,38 @@ def fit(
     weights: np.ndarray,
     n_jobs: int,
     report: Callable,
-) -> None:
+) -> Options:
     """Build the tree from all rows, then train every node on its rows. Mutates: state.
 
-    `X` and `batch` are the same rows, for linear algebra and for the kernels.
+    `X` and `batch` are the same rows. Returns the options with the calibrated start.
     """
     labels = as_labels(labels)
     n, n_features, n_classes = rows_of(batch), X.shape[1], len(state["tree"].leaf_of)
-    scale = make(Scale, feature=n_features)
-    values = (X.data if sp.issparse(X) else X).ravel()
+    new: State = {"scale": make(Scale, feature=n_features), "seen": make(Seen), "run": make(Run)}
+    columns, scale = measure(batch, weights, n_features), new["scale"]
+    if columns is not None:
+        new["columns"] = columns
+    batch = apply(new, batch)
+    X, values = as_matrix(batch, n_features), batch.values.ravel()
     scale.n_rows[0], scale.sq_norm[0] = n, np.einsum("i,i->", values, values, dtype=np.float64)
     rows = Rows(batch, np.empty(n, np.float32), weights / weights.mean())  # only the ratios of weights count
     row_factors(scale, batch, rows.factor, options)
     mass = np.bincount(labels.label, np.repeat(rows.weight, np.diff(labels.pointer)), n_classes)
-    new: State = {"scale": scale, "seen": make(Seen), "run": make(Run)}
     new["run"].mass[0] = mass.sum()
     new["seen"].n_rows[0], new["seen"].n_labels[0] = n, len(np.unique(labels.label))
+    calibrated = options
     for number in range(options.n_trees):
         own = options._replace(seed=options.seed + number)
         tree = _cluster(own, X, rows, labels, n_classes)
         tree.mass[:] = mass
-        blocks = _train_tree(_Task(own, rows, labels, tree, scale, n_jobs))
+        own, blocks = _train_tree(_Task(own, rows, labels, tree, scale, n_jobs))
+        if number == 0:
+            calibrated = own  # online learning continues with the start of the first tree
         new[f"tree{suffix_of(number)}"], new[f"blocks{suffix_of(number)}"] = tree, blocks
         report((number + 1) / options.n_trees)
     state.clear()
     state.update(new)
+    return calibrated
 
 
 def suffix_of(number: int) -> str:
@@ -97,25 +106,84 @@ def empty_blocks(options: Options, n_nodes: int, n_entries: int, n_records: int)
 # -- training ------------------------------------------------------------------------------------------------------
 
 
-def _train_tree(task: _Task) -> Blocks:
-    """Routers first; the paths that they choose then determine which rows a leaf learns from."""
-    options, tree = task.options, task.tree
+def _train_tree(task: _Task) -> tuple[Options, Blocks]:
+    """Routers first; the paths that they choose then determine which rows a leaf learns from.
+
+    Returns the options with a calibrated start, and the blocks.
+    """
+    tree, options = task.tree, task.options
     blocks = empty_blocks(options, len(tree.parent), 1, 1)
-    for node, leaf in enumerate(tree.is_leaf):
-        blocks.bias[node] = first_bias(options, leaf != 0)
-    routers = _train(task, blocks, _router_pairs(tree, task.labels), _votes(task))
+    pairs = _router_pairs(tree, task.labels)
+    start, bias = _start(task, blocks, pairs, False)
+    options = options._replace(router_start=start.cosine, router_bias=bias)
+    task = task._replace(options=options)
+    blocks.bias[tree.is_leaf == 0] = first_bias(options, False)
+    routers = _train(task, blocks, pairs, start)
     blocks = _enter(options, blocks, [routers])
     pairs = _leaf_pairs(task, blocks)
-    if options.loss == SOFTMAX:
-        pairs = _with_others(task, blocks, pairs)
-    return _enter(options, blocks, [routers, _train(task, blocks, pairs, 0.0)])
+    start, bias = _start(task, blocks, pairs, True)
+    options = options._replace(start=start.cosine, bias=bias)
+    blocks.bias[tree.is_leaf != 0] = first_bias(options, True)
+    return options, _enter(options, blocks, [routers, _train(task, blocks, pairs, start)])
 
 
-def _votes(task: _Task) -> float:
-    """The fewer rows a label has, the more a single word that a new row shares with them must count."""
-    if task.options.loss != SOFTMAX or not task.options.normalize or task.options.start == 0:
-        return 0.0
-    return min(1.0, FEW_ROWS * np.count_nonzero(task.tree.leaf_of >= 0) / len(task.rows.weight))
+def _start(task: _Task, blocks: Blocks, pairs: Pairs, leaf: bool) -> tuple[Start, float]:
+    """Weights and bias of the start: those given, or a logistic regression of the true outputs on the start scores.
+
+    It uses a sample of nodes. No row is in the sums that it is compared with, so the result holds for new rows. Votes
+    are for routers of text; the predictors in leaves are more accurate without.
+    """
+    given, with_votes = start_of(task.options, leaf), not leaf and isinstance(task.rows.batch, Csr)
+    if given >= 0:
+        return Start(given, 0.0), float(first_bias(task.options, leaf))
+    if not len(pairs.node):  # a tree of one leaf, which may grow
+        return Start(10.0, 0.0), -10.0 / 3
+    first = np.flatnonzero(np.diff(pairs.node, prepend=-1))
+    sizes = np.diff(np.append(first, len(pairs.node)))
+    nodes = np.random.default_rng(task.options.seed).permutation(len(first))
+    nodes = np.sort(nodes[: 1 + np.searchsorted(np.cumsum(sizes[nodes]), N_SAMPLE)])
+    chosen = Pairs(*(np.concatenate([a[first[k] : first[k] + sizes[k]] for k in nodes]) for a in pairs))
+    every = max(1, len(chosen.node) // N_SAMPLE)
+    kept = np.concatenate([first[k] + np.arange(0, sizes[k], every) for k in nodes])
+    scores = np.zeros((2, len(kept), blocks.bias.shape[1]), np.float32)
+    for one, out in zip((Start(1.0, 0.0), Start(0.0, 1.0)), scores[: 1 + with_votes], strict=False):
+        left_out_scores(task.tree, blocks, task.scale, task.rows, chosen, one, every, out)
+    place = np.arange(scores.shape[2])
+    used = (place < task.tree.size[pairs.node[kept], None]) & ~np.isnan(scores[0])
+    true = (pairs.true[kept, None] >> place.astype(np.uint64) & np.uint64(1))[used].astype(float)
+    weights = np.repeat(task.rows.weight[pairs.row[kept]], used.sum(axis=1))
+    cosines, votes = scores[:, used].astype(float)
+    share = 0.0
+    if with_votes:  # with many rows per label, what is learned is better than any vote
+        n_labels = np.count_nonzero(task.tree.leaf_of >= 0)
+        slopes, _ = logistic_regression(np.stack([cosines, votes]), true, weights)
+        share = max(0.0, float(slopes[1])) * min(1.0, FEW_ROWS * n_labels / len(task.labels.label))
+    slopes, bias = logistic_regression(cosines[None], true, weights, share * votes)
+    return Start(max(0.0, float(slopes[0])), share), float(bias)
+
+
+def logistic_regression(
+    x: np.ndarray, y: np.ndarray, weights: np.ndarray, offset: np.ndarray | float = 0.0
+) -> tuple[np.ndarray, float]:
+    """Slopes and intercept for the variables (variable, row) x, with a small penalty."""
+    line, design = np.zeros(len(x) + 1), np.vstack([x, np.ones(len(y))])
+
+    def loss(line: np.ndarray) -> float:
+        z = line @ design + offset
+        return float(weights @ (np.logaddexp(0.0, z) - y * z) + _PENALTY / 2 * line @ line)
+
+    now = loss(line)
+    for _ in range(_NEWTON_STEPS):
+        p = expit(line @ design + offset)
+        gradient = design @ (weights * (p - y)) + _PENALTY * line
+        curvature = (design * (weights * p * (1 - p))) @ design.T + _PENALTY * np.eye(len(line))
+        step = np.linalg.solve(curvature, gradient)
+        while (new := loss(line - step)) > now and np.abs(step).max() > 1e-6:
+            step /= 2
+        line, before, now = line - step, now, min(new, now)
+        if before - now <= 1e-6 * before:
+            break
+    return line[:-1], line[-1]
 
 
 def _router_pairs(tree: LabelTree, labels: Labels) -> Pairs:
@@ -169,37 +237,15 @@ def _part(batch: Batch, first: int, last: int) -> Batch:
 def _merge_pairs(nodes: list, rows: list, true: list, n_rows: int) -> Pairs:
     """Pairs sorted by node and row, each pair once, its bits joined."""
     if not sum(map(len, nodes)):
-        return Pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0))
+        return Pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint64))
     key = np.concatenate(nodes) * n_rows + np.concatenate(rows)
     order = np.argsort(key, kind="stable")
     key, bits = key[order], np.concatenate(true)[order]
     first = np.flatnonzero(np.diff(key, prepend=-1))
-    others = np.full(len(first), NOBODY)
-    return Pairs(key[first] // n_rows, key[first] % n_rows, np.bitwise_or.reduceat(bits, first), others)
+    return Pairs(key[first] // n_rows, key[first] % n_rows, np.bitwise_or.reduceat(bits, first))
 
 
-def _with_others(task: _Task, blocks: Blocks, pairs: Pairs) -> Pairs:
-    """What the other leaves of each row add to the softmax, before any has learned.
-
-    Pairs whose labels have so small a share that no step would be taken are left out: more than half on text.
-    """
-    own, n_rows = np.empty(len(pairs.node)), len(task.rows.weight)
-
-    def run(part: slice) -> None:
-        chosen = Pairs(*(array[part] for array in pairs))
-        start_sums(task.tree, blocks, task.scale, task.rows, chosen, task.options, own[part])
-
-    _parallel(run, _chunks(task, pairs)[0], n_jobs=task.n_jobs)
-    top = np.full(n_rows, -np.inf)
-    np.maximum.at(top, pairs.row, own)
-    share = np.exp(own - top[pairs.row])
-    rest = np.bincount(pairs.row, share, n_rows)[pairs.row] - share
-    others = np.where(rest > 1e-12, np.log(np.maximum(rest, 1e-300)) + top[pairs.row], NOBODY)
-    keep = (pairs.true != 0) | (own - others > np.log(SMALLEST_GRADIENT))
-    return Pairs(*(array[keep] for array in pairs._replace(others=others)))
-
-
-def _train(task: _Task, blocks: Blocks, pairs: Pairs, votes: float) -> Trained:
+def _train(task: _Task, blocks: Blocks, pairs: Pairs, start: Start) -> Trained:
     """Train nodes on `n_jobs` threads."""
     width = blocks.bias.shape[1]
 
@@ -208,7 +254,7 @@ def _train(task: _Task, blocks: Blocks, pairs: Pairs, votes: float) -> Trained:
         nodes = own.node[np.flatnonzero(np.diff(own.node, prepend=-1))]
         weight, total = np.empty((capacity, width), np.float32), np.empty((capacity, width), np.float32)
         out = Trained(nodes, np.zeros(len(nodes), np.int64), np.empty(capacity, np.int32), weight, total)
-        used = fit_nodes(task.tree, blocks, task.scale, task.rows, own, votes, task.options, out)
+        used = fit_nodes(task.tree, blocks, task.scale, task.rows, own, start, task.options, out)
         return Trained(*out[:2], *(array[:used].copy() for array in out[2:]))
 
     parts, capacities = _chunks(task, pairs)

@@ -1,9 +1,19 @@
 """Label tree in batch: each node learns all its rows, all epochs, while its weights stay in the cache.
 
 What a node learns depends on no other node: a router sees the rows with a label below it; a leaf sees the rows whose
-paths reach it or that have a label in it. With softmax over all labels reached, the part of the other leaves in the sum
-is taken from their start weights, before any of them has learned. So nodes can be trained in any order and on any
-number of threads, with the same result.
+paths reach it or that have a label in it. So nodes can be trained in any order and on any number of threads, with the
+same result.
+
+The outputs of a node are logistic regressions with an L2 penalty on the distance to their start weights,
+
+    1/2 |w - start weights|^2 + C x sum over rows of weight x log loss,
+
+solved by dual coordinate ascent (SDCA, Shalev-Shwartz and Zhang 2013): there is no learning rate, and more epochs do
+not overfit. The start weights are `start` x the running sum of the rows of the output, scaled to length 1, and on text
+also `votes` x log(P(output | feature) / P(output)): the cosine to a mean of many rows hardly depends on a rare word,
+which is often the only one that a new row shares with a label of few rows. The sums contain the row that is learned,
+which would make the start look better than it is for new rows. So the row is taken out of the sums of its own outputs
+wherever its start score is used (leave-one-out), in training and in calibration.
 """
 
 import math
@@ -11,16 +21,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.inputs import feature, span, value
-from ..core.losses import SOFTMAX, log_sum
+from ..core.inputs import feature, span, squared_length, value
+from ..core.losses import sigmoid
 from ..core.rng import uniform
 from ..core.state import Array
-from ..jit import device, kernel
-from .kernels import HEAVIEST_STEP, SMALLEST_GRADIENT, gradient_of, log_add, start_of
+from ..jit import device, inlined, kernel
+from .kernels import SMALLEST_GRADIENT
 from .weights import OpenNode, close_node, make_open_node, plain, score_row, step_row
 
-# Mass of the usual distribution over outputs that every feature is assumed to have seen.
-VOTE_SMOOTHING = np.float32(1.0)
+VOTE_SMOOTHING = np.float32(1.0)  # mass of usual outputs that every feature is assumed to have seen
+CURVATURE = 0.25  # the largest second derivative of the log loss
+REST = 3  # epochs in which a row that needed no step is left out: most rows without a true output never need one
+# A node is trained when an epoch changes it less than this share of the first epoch.
+TOLERANCE = 0.02
 # After training, blocks of smaller weights are left out, unless the running sums need them.
 SMALLEST_WEIGHT = 0.01
 
@@ -31,7 +44,6 @@ class Pairs(NamedTuple):
     node: Array  # i8
     row: Array  # i8
     true: Array  # u8: the outputs of the node that are true for the row, as bits
-    others: Array  # f8: log of the sum over the labels of the other leaves of the row
 
 
 class Trained(NamedTuple):
@@ -50,8 +62,22 @@ class Trainer(NamedTuple):
     opened: OpenNode
     total: Array  # (number, place)
     score: Array  # (place,)
-    gradient: Array  # (place,)
+    step: Array  # (place,)
     order: Array  # (row of the node,)
+    dual: Array  # (row of the node, place): minus the derivative of the loss, at the solution
+    due: Array  # (row of the node,): the next epoch in which the row is learned
+    begin: Array  # (row of the node,): where the true outputs of a row begin in `left_out`
+    left_out: Array  # (true output of a row,): added to its start score, takes the row out of the sums
+    others: Array  # (row of the node,): the same for all other outputs
+    mass: Array  # (number,): of each feature, over all outputs
+    usual: Array  # (place,): share of each output in all mass
+
+
+class Start(NamedTuple):
+    """Weights of the cosine and of the votes in the start weights of a node."""
+
+    cosine: float
+    votes: float
 
 
 @device
@@ -63,44 +89,61 @@ def end_of(pairs, first):
     return last
 
 
+@device
+def n_bits(bits):
+    """Number of bits that are set. Cost: O(1)."""
+    n = np.int64(0)
+    while bits != np.uint64(0):
+        bits &= bits - np.uint64(1)
+        n += 1
+    return n
+
+
 @plain
 def make_trainer(rows, pairs, n_features, width):
     """Scratch for the largest node."""
-    most_rows, most = np.int64(0), np.int64(0)
+    most_rows, most, most_true = np.int64(0), np.int64(0), np.int64(0)
     first = np.int64(0)
     while first < len(pairs.node):
         last = end_of(pairs, first)
-        length = np.int64(0)
+        length, n_true = np.int64(0), np.int64(0)
         for q in range(first, last):
             begin, stop = span(rows.batch, pairs.row[q])
             length += stop - begin
-        most_rows, most, first = max(most_rows, last - first), max(most, length), last
+            n_true += n_bits(pairs.true[q])
+        most_rows, most, most_true = max(most_rows, last - first), max(most, length), max(most_true, n_true)
+        first = last
     most = min(most, n_features)
     return Trainer(
         make_open_node(n_features, most, width),
         np.zeros((most + 1, width), np.float32),
         np.empty(width, np.float32),
-        np.empty(width, np.float32),
+        np.zeros(width, np.float32),
         np.empty(most_rows, np.int64),
+        np.empty((most_rows, width), np.float32),
+        np.empty(most_rows, np.int64),
+        np.empty(most_rows, np.int64),
+        np.empty(most_true, np.float32),
+        np.empty(most_rows, np.float32),
+        np.empty(most + 1, np.float32),
+        np.empty(width, np.float32),
     )
 
 
 @kernel
-def fit_nodes(tree, blocks, scale, rows, pairs, votes, options, out):
+def fit_nodes(tree, blocks, scale, rows, pairs, start, options, out):
     """Train nodes on their rows; return the number of blocks written. Mutates: biases and lengths of blocks, out."""
     trainer = make_trainer(rows, pairs, np.int64(len(scale.inverse)), blocks.bias.shape[1])
-    return _fit_nodes(tree, blocks, rows, pairs, votes, options, out, trainer)
+    return _fit_nodes(tree, blocks, rows, pairs, start, options, out, trainer)
 
 
 @device
-def _fit_nodes(tree, blocks, rows, pairs, votes, options, out, trainer):
+def _fit_nodes(tree, blocks, rows, pairs, start, options, out, trainer):
     written, k, first = np.int64(0), np.int64(0), np.int64(0)
     while first < len(pairs.node):
         last = end_of(pairs, first)
         node = pairs.node[first]
-        n = begin_node(tree, blocks, rows, pairs, first, last, options, trainer)
-        if votes > 0.0:
-            add_votes(n, tree.size[node], votes, trainer)
+        n = begin_node(tree.size[node], blocks.sq_norm[node], rows, pairs, first, last, start, trainer)
         train_node(tree.size[node], blocks.bias[node], rows, pairs, first, last, options, trainer)
         before = written
         written = keep_blocks(n, trainer, written, out)
@@ -113,34 +156,82 @@ def _fit_nodes(tree, blocks, rows, pairs, votes, options, out, trainer):
 
 
 @kernel
-def start_sums(tree, blocks, scale, rows, pairs, options, out):
-    """Log of the sum over the labels of a leaf for each (leaf, row) pair, before training. Mutates: lengths, out."""
+def left_out_scores(tree, blocks, scale, rows, pairs, start, every, out):
+    """Start scores of each output without the row itself, for every so many rows of each node.
+
+    NaN for a true output of which no other row remains: its score would say nothing of running sums.
+
+    Mutates: lengths of blocks, out. Cost: O(non-zeros), and O(outputs) more for the rows chosen.
+    """
     trainer = make_trainer(rows, pairs, np.int64(len(scale.inverse)), blocks.bias.shape[1])
-    _start_sums(tree, blocks, rows, pairs, options, out, trainer)
+    _left_out_scores(tree, blocks, rows, pairs, start, every, out, trainer)
 
 
 @device
-def _start_sums(tree, blocks, rows, pairs, options, out, trainer):
-    opened, first = trainer.opened, np.int64(0)
+def _left_out_scores(tree, blocks, rows, pairs, start, every, out, trainer):
+    opened, first, written = trainer.opened, np.int64(0), np.int64(0)
     while first < len(pairs.node):
         last = end_of(pairs, first)
         node = pairs.node[first]
-        n = begin_node(tree, blocks, rows, pairs, first, last, options, trainer)
-        for q in range(first, last):
-            i = pairs.row[q]
-            score_row(rows.batch, i, rows.factor[i], opened.local, opened.weight, blocks.bias[node], trainer.score)
-            out[q] = log_sum(trainer.score, tree.size[node])
+        n = begin_node(tree.size[node], blocks.sq_norm[node], rows, pairs, first, last, start, trainer)
+        for q in range(first, last, every):
+            score_start(rows, pairs, q, trainer)
+            add_left_out(pairs.true[q], q - first, tree.size[node], trainer)
+            for c in range(tree.size[node]):
+                out[written, c] = trainer.score[c]
+                if is_true(pairs.true[q], c) and is_alone(rows, pairs.row[q], blocks.sq_norm[node, c]):
+                    out[written, c] = np.nan
+            written += 1
         close_node(opened, n)
         first = last
 
 
 @device
-def begin_node(tree, blocks, rows, pairs, first, last, options, trainer):
-    """Running sums and start weights of a node; return the number of its features. Mutates: blocks.sq_norm, trainer."""
-    node = pairs.node[first]
-    n = gather(rows, pairs, first, last, tree.size[node], trainer)
-    start_weights(n, start_of(options, tree.is_leaf[node] != 0), blocks.sq_norm[node], trainer)
+def begin_node(n_outputs, sq_norm, rows, pairs, first, last, start, trainer):
+    """Running sums and start weights of a node, and what they are without each row; return the number of features.
+
+    Mutates: sq_norm, trainer.
+    """
+    n = gather(rows, pairs, first, last, n_outputs, trainer)
+    start_weights(n, n_outputs, start, sq_norm, trainer)
+    leave_out(n_outputs, start, sq_norm, rows, pairs, first, last, trainer)
+    if start.votes > 0.0:
+        add_votes(n, n_outputs, start.votes, trainer)
     return n
+
+
+@inlined
+def is_true(true, c):
+    """Whether bit c is set."""
+    return (true >> np.uint64(c)) & np.uint64(1) != np.uint64(0)
+
+
+@inlined
+def is_alone(rows, i, sq_norm):
+    """Whether a running sum with this squared length is row i alone, up to rounding. Cost: O(non-zeros)."""
+    own = squared_length(rows.batch, i) * (np.float64(rows.factor[i]) * rows.weight[i]) ** 2
+    return abs(sq_norm - own) <= 1e-5 * sq_norm
+
+
+@device
+def score_start(rows, pairs, q, trainer):
+    """Scores of pair q from weights without a bias. Mutates: trainer."""
+    i, opened = pairs.row[q], trainer.opened
+    for c in range(len(trainer.step)):
+        trainer.step[c] = 0.0
+    score_row(rows.batch, i, rows.factor[i], opened.local, opened.weight, trainer.step, trainer.score)
+
+
+@device
+def add_left_out(true, k, n_outputs, trainer):
+    """Take row k of the node out of the sums from which its scores come. Mutates: trainer.score."""
+    at = trainer.begin[k]
+    for c in range(n_outputs):
+        if is_true(true, c):
+            trainer.score[c] += trainer.left_out[at]
+            at += 1
+        else:
+            trainer.score[c] += trainer.others[k]
 
 
 @device
@@ -167,79 +258,153 @@ def gather(rows, pairs, first, last, n_outputs, trainer):
             if true != 0:
                 at = local[f]
                 for c in range(n_outputs):
-                    if (true >> np.uint64(c)) & np.uint64(1):
+                    if is_true(true, c):
                         total[at, c] += v * factor
     return n
 
 
 @device
-def start_weights(n, start, sq_norm, trainer):
-    """Weights that give start x cosine to the running sum of each output. Mutates: sq_norm, trainer."""
+def start_weights(n, n_outputs, start, sq_norm, trainer):
+    """Weights that give start.cosine x cosine to the running sum of each output. Mutates: sq_norm, trainer."""
     total, weight, length = trainer.total, trainer.opened.weight, trainer.opened.length
-    width = total.shape[1]
+    width, all_mass = total.shape[1], np.float32(0.0)
     for c in range(width):
         sq_norm[c] = 0.0
+        trainer.usual[c] = 0.0
     for at in range(1, n + 1):
-        for c in range(width):
+        trainer.mass[at] = 0.0
+        for c in range(n_outputs):
             sq_norm[c] += np.float64(total[at, c]) * total[at, c]
+            trainer.mass[at] += abs(total[at, c])
+            trainer.usual[c] += abs(total[at, c])
+        all_mass += trainer.mass[at]
     for c in range(width):
-        length[c] = np.float32(start / math.sqrt(sq_norm[c])) if sq_norm[c] > 0.0 else np.float32(0.0)
+        length[c] = np.float32(start.cosine / math.sqrt(sq_norm[c])) if sq_norm[c] > 0.0 else np.float32(0.0)
+        trainer.usual[c] = max(trainer.usual[c] / max(all_mass, np.float32(1e-30)), np.float32(1e-6))
     for at in range(1, n + 1):
         for c in range(width):
             weight[at, c] = total[at, c] * length[c]
 
 
+@inlined
+def vote(mass_of_both, mass_of_feature, usual):
+    """log(P(output | feature) / P(output))."""
+    return math.log((mass_of_both + VOTE_SMOOTHING * usual) / ((mass_of_feature + VOTE_SMOOTHING) * usual))
+
+
 @device
 def add_votes(n, n_outputs, votes, trainer):
-    """Add votes x log(P(output | feature) / P(output)) to the start. Mutates: trainer. Cost: O(n x outputs).
+    """Add votes x log(P(output | feature) / P(output)) to the start. Mutates: trainer. Cost: O(n x outputs)."""
+    total, weight = trainer.total, trainer.opened.weight
+    for at in range(1, n + 1):
+        for c in range(n_outputs):
+            weight[at, c] += np.float32(votes * vote(abs(total[at, c]), trainer.mass[at], trainer.usual[c]))
 
-    The cosine to a mean of many rows hardly depends on a rare word; if labels have few rows, it is often the only word
-    that a new row has in common with them.
+
+@device
+def leave_out(n_outputs, start, sq_norm, rows, pairs, first, last, trainer):
+    """What the start scores of each row lose at its true outputs without the row itself. Mutates: trainer.
+
+    If s is the running sum with the row x of weight w: (s - w x).x / |s - w x| in place of s.x / |s|, and the votes of
+    the mass without w x.
     """
-    total, weight, share = trainer.total, trainer.opened.weight, trainer.score
-    for c in range(n_outputs):
-        share[c] = 0.0
-    mass = np.float32(0.0)
-    for at in range(1, n + 1):
+    end = np.int64(0)
+    for q in range(first, last):
+        i, true, at = pairs.row[q], pairs.true[q], end
+        end += n_bits(true)
+        trainer.begin[q - first], trainer.others[q - first] = at, 0.0
+        if true == 0:
+            continue
+        if start.votes > 0.0:
+            trainer.others[q - first] = np.float32(start.votes * lost_votes(rows, i, np.int64(-1), trainer))
+        score_start(rows, pairs, q, trainer)
+        own, weight = squared_length(rows.batch, i) * np.float64(rows.factor[i]) ** 2, rows.weight[i]
         for c in range(n_outputs):
-            share[c] += abs(total[at, c])
-            mass += abs(total[at, c])
-    for at in range(1, n + 1):
-        of_feature = np.float32(0.0)
-        for c in range(n_outputs):
-            of_feature += abs(total[at, c])
-        for c in range(n_outputs):
-            usual = max(share[c] / mass, np.float32(1e-6))
-            seen = (abs(total[at, c]) + VOTE_SMOOTHING * usual) / (of_feature + VOTE_SMOOTHING)
-            weight[at, c] += np.float32(votes * math.log(seen / usual))
+            if is_true(true, c):
+                lost = -np.float64(trainer.score[c])
+                if start.cosine > 0.0 and not is_alone(rows, i, sq_norm[c]):
+                    product = trainer.score[c] / start.cosine * math.sqrt(sq_norm[c])
+                    rest = max(sq_norm[c] - 2.0 * weight * product + weight * weight * own, 1e-6 * sq_norm[c])
+                    lost += start.cosine * (product - weight * own) / math.sqrt(rest)
+                if start.votes > 0.0:
+                    lost += start.votes * lost_votes(rows, i, c, trainer)
+                trainer.left_out[at] = np.float32(lost)
+                at += 1
+
+
+@device
+def lost_votes(rows, i, c, trainer):
+    """Votes of row i for output c without the row in the sums, less those with it; -1: for an output that is not true.
+
+    Cost: O(non-zeros).
+    """
+    begin, stop = span(rows.batch, i)
+    weight, zero, lost = np.float32(rows.weight[i]), np.float32(0.0), 0.0
+    for j in range(begin, stop):
+        v, at = value(rows.batch, i, j) * rows.factor[i], trainer.opened.local[feature(rows.batch, j)]
+        mass, own = trainer.mass[at], abs(v) * weight
+        rest = max(mass - own, zero)
+        if c < 0:
+            lost += v * math.log((mass + VOTE_SMOOTHING) / (rest + VOTE_SMOOTHING))
+        else:
+            both = abs(trainer.total[at, c])
+            lost += v * (vote(max(both - own, zero), rest, trainer.usual[c]) - vote(both, mass, trainer.usual[c]))
+    return lost
 
 
 @device
 def train_node(n_outputs, bias, rows, pairs, first, last, options, trainer):
-    """All epochs of one node, the step falling to 0 along a line. Mutates: trainer, bias.
+    """Epochs of dual coordinate ascent at one node, until little changes. Mutates: trainer, bias.
 
     Cost: O(epochs x non-zeros x outputs).
     """
     n_rows, batch, factors = last - first, rows.batch, rows.factor
-    local, weight, score, gradient = trainer.opened.local, trainer.opened.weight, trainer.score, trainer.gradient
-    seed, steps = options.seed + 7919 * (pairs.node[first] + 1), options.n_epochs * n_rows
+    local, weight, score, step = trainer.opened.local, trainer.opened.weight, trainer.score, trainer.step
+    seed, changed_first = options.seed + 7919 * (pairs.node[first] + 1), 0.0
+    for k in range(n_rows):
+        trainer.due[k] = 0
+        for c in range(n_outputs):
+            trainer.dual[k, c] = 0.0
     for c in range(n_outputs, weight.shape[1]):
-        gradient[c] = 0.0
+        step[c] = 0.0
     for epoch in range(options.n_epochs):
         shuffle(trainer.order, n_rows, seed, epoch)
-        for k in range(n_rows):
-            q = first + trainer.order[k]
+        changed = 0.0
+        for at in range(n_rows):
+            k = trainer.order[at]
+            q = first + k
             i = pairs.row[q]
-            if rows.weight[i] == 0.0:
+            if rows.weight[i] == 0.0 or epoch < trainer.due[k]:
                 continue
             score_row(batch, i, factors[i], local, weight, bias, score)
-            norm = log_add(log_sum(score, n_outputs), pairs.others[q]) if options.loss == SOFTMAX else 0.0
-            if gradient_of(score, n_outputs, pairs.true[q], norm, options.loss, gradient) > SMALLEST_GRADIENT:
-                pace = 1.0 - (epoch * n_rows + k) / steps
-                step = np.float32(options.rate * min(rows.weight[i], HEAVIEST_STEP) * pace)
+            add_left_out(pairs.true[q], k, n_outputs, trainer)
+            trainer.due[k] = epoch + 1 + REST
+            if dual_step(n_outputs, pairs.true[q], trainer.dual[k], score, step) > SMALLEST_GRADIENT:
+                strength = options.C * rows.weight[i]
+                sq_length = squared_length(batch, i) * np.float64(factors[i]) ** 2 + options.bias_rate
+                share = np.float32(1.0 / (1.0 + CURVATURE * strength * sq_length))
                 for c in range(n_outputs):
-                    gradient[c] *= step
-                step_row(batch, i, factors[i], local, weight, bias, gradient, options.bias_rate)
+                    step[c] *= share
+                    trainer.dual[k, c] -= step[c]
+                    changed += abs(step[c])
+                    step[c] *= np.float32(strength)
+                step_row(batch, i, factors[i], local, weight, bias, step, options.bias_rate)
+                trainer.due[k] = 0
+        changed_first = max(changed, changed_first)
+        if changed <= TOLERANCE * changed_first:
+            return
+
+
+@device
+def dual_step(n_outputs, true, dual, score, step):
+    """Derivative of the log loss plus the dual, 0 at the solution; return the largest. Mutates: step."""
+    largest = np.float32(0.0)
+    for c in range(n_outputs):
+        step[c] = np.float32(sigmoid(np.float64(score[c]))) + dual[c]
+        if is_true(true, c):
+            step[c] -= np.float32(1.0)
+        largest = max(largest, abs(step[c]))
+    return largest
 
 
 @device

@@ -57,8 +57,12 @@ class Options(NamedTuple):
     loss: int  # a code of core/losses.py
     multilabel: bool  # rows may have several labels
     prior: float  # weight of the path's log-probability in the score of a label
-    start: float  # weight of the cosine to the running sum of a label; routers use half of it
-    rate: float
+    start: float  # weight of the cosine to the running sum of a label; -1: calibrated by `fit`
+    router_start: float  # the same for routers
+    bias: float  # of a label that has learned nothing
+    router_bias: float
+    C: float  # weight of the loss against the distance to the start, in `fit`
+    rate: float  # of online learning
     bias_rate: float  # times the rate: the bias as a feature of that squared size
     normalize: bool  # scale rows to length 1; else divide them by the typical length
     n_epochs: int
@@ -179,13 +183,13 @@ def row_factors(scale, batch, out, options):
 @plain
 def start_of(options, leaf):
     """Weight of the cosine to the running sums, at a leaf or at a router."""
-    return options.start if leaf else 0.5 * options.start
+    return options.start if leaf else options.router_start
 
 
 @plain
 def first_bias(options, leaf):
-    """Bias of an output that has learned nothing: with logistic loss, a cosine of one third is undecided."""
-    return np.float32(0.0) if options.loss == SOFTMAX else np.float32(-start_of(options, leaf) / 3.0)
+    """Bias of an output that has learned nothing, at a leaf or at a router."""
+    return np.float32(options.bias if leaf else options.router_bias)
 
 
 # -- beam search ---------------------------------------------------------------------------------------------------

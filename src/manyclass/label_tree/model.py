@@ -10,6 +10,7 @@ from ..core.invariants import check_scale, check_seen, need, need_range
 from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
 from ..core.protocol import Predictions, Scored, as_labels, rows_of
 from ..core.state import Scale, Seen, State, copy, cut, make, resize
+from .columns import Columns, apply
 from .fit import empty_blocks, fit, height_of, n_children, suffix_of  # noqa: F401  (fit is one of the model's functions)
 from .growth import DEEPEST
 from .kernels import (
@@ -28,7 +29,14 @@ from .weights import LANES, SIZES, Blocks, SlimBlocks, subtract, table_size
 
 NAME = "label-tree"
 _TREE = {"tree": LabelTree, "blocks": (Blocks, SlimBlocks)}
-GROUPS = {**_TREE, **{f"{name}_*": kinds for name, kinds in _TREE.items()}, "scale": Scale, "seen": Seen, "run": Run}
+GROUPS = {
+    **_TREE,
+    **{f"{name}_*": kinds for name, kinds in _TREE.items()},
+    "columns": (Columns, None),
+    "scale": Scale,
+    "seen": Seen,
+    "run": Run,
+}
 MOST_PATHS = 256
 _FIRST = {"node": 16, "entry": 1 << 12, "record": 1 << 11}  # capacities
 _FIRST_CLASSES = 16
@@ -57,7 +65,7 @@ def trees_of(state: State) -> list[tuple[LabelTree, Any]]:
 
 def starts_of(options: Options, tree: LabelTree) -> np.ndarray:
     """Weight of the running sums at each node."""
-    return np.where(tree.is_leaf != 0, options.start, 0.5 * options.start)
+    return np.where(tree.is_leaf != 0, options.start, options.router_start)
 
 
 def table_of(blocks: Blocks, node: int) -> tuple[np.ndarray, np.ndarray]:
@@ -88,7 +96,7 @@ def learn(
     options: Options, state: State, batch: Batch, labels: Any, weights: np.ndarray, epoch: int = 0, n_jobs: int = 1
 ) -> None:
     """Learn all rows in order, with longer arrays whenever the kernel requires them. Mutates: state."""
-    labels, rows = as_labels(labels), Rows(batch, np.empty(len(weights), np.float32), weights)
+    labels, rows = as_labels(labels), Rows(apply(state, batch), np.empty(len(weights), np.float32), weights)
     before = Stream(*(copy(state[name]) for name in Stream._fields))
     if state["seen"].mass[0] == 0.0:  # the first rows since `fit`: the running sums change from now on
         for tree, blocks in trees_of(state):
@@ -136,7 +144,7 @@ def _path_to_leaf(tree: LabelTree) -> list[int]:
 
 def _search(options: Options, state: State, batch: Batch, k: int) -> Predictions:
     """The k best labels: with several trees, those of the highest mean probability. -1 if fewer were reached."""
-    n, trees = rows_of(batch), trees_of(state)
+    n, trees, batch = rows_of(batch), trees_of(state), apply(state, batch)
     out = Predictions(np.empty((n, k), np.int32), np.empty((n, k)), np.zeros((n, 4), np.int64))
     no_leaves = np.empty((n, 0), np.int32)
     if len(trees) == 1:
@@ -180,7 +188,7 @@ def paths(options: Options, state: State, batch: Batch) -> list[np.ndarray]:
     tree, n = state["tree"], rows_of(batch)
     nothing = np.empty((n, 0), np.int32), np.empty((n, 0)), np.zeros((n, 4), np.int64)
     found = Found(np.empty((n, options.beam), np.int32), *nothing)
-    predict_batch(*trees_of(state)[0], state["scale"], batch, options, found, True)
+    predict_batch(*trees_of(state)[0], state["scale"], apply(state, batch), options, found, True)
     out = []
     for leaves in found.leaves:
         nodes, level = [], np.unique(leaves[leaves >= 0])
@@ -238,7 +246,7 @@ def memory(
         total += n_nodes * (8 * width * known + 8 * int(table_size(known)) + 12 * width + 4 * options.arity + 37)
         if below:
             n_nodes *= n_children(-(-n_classes // n_nodes), options.arity, below)
-    return int(options.n_trees * (total + 16 * n_classes) + 4 * n_features)
+    return int(options.n_trees * (total + 16 * n_classes) + 12 * n_features)
 
 
 # -- files ---------------------------------------------------------------------------------------------------------
@@ -249,9 +257,11 @@ def options_from_file(values: dict[str, Any]) -> dict[str, Any]:
     out = dict(values)
     if "unit_rows" in out:
         out["normalize"], out["loss"] = out.pop("unit_rows"), LOSSES[out["loss"]]
-        need(out.pop("router_start") == out["start"] / 2, "the start of the routers is not half that of the leaves.")
         del out["cluster"]
-    for name in ("prior", "start", "rate", "bias_rate"):
+    if "C" not in out:
+        bias = 0.0 if out["loss"] == SOFTMAX else -out["start"] / 3
+        out |= {"C": 1.0, "router_start": out["start"] / 2, "bias": bias, "router_bias": bias / 2}
+    for name in ("prior", "start", "router_start", "bias", "router_bias", "C", "rate", "bias_rate"):
         out[name] = float(out[name])
     return out
 
@@ -263,7 +273,11 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
     need(1 <= options.beam <= MOST_PATHS, f"beam is {options.beam}.")
     n_trees = sum(name.startswith("tree") for name in state)
     expected = {f"{name}{suffix_of(number)}" for name in ("tree", "blocks") for number in range(n_trees)}
-    need(set(state) == expected | {"scale", "seen", "run"}, "the trees are not numbered consecutively.")
+    others = {"scale", "seen", "run"}
+    need(set(state) - {"columns"} == expected | others, "the trees are not numbered consecutively.")
+    if "columns" in state:
+        n_columns = len(state["columns"].factor)
+        need(n_columns == n_features, f"columns.factor has {n_columns} features, not {n_features}.")
     for number, (tree, blocks) in enumerate(trees_of(state)):
         check_label_tree(tree, options.arity, n_classes)
         shape = len(tree.parent), -(-options.arity // LANES) * LANES

@@ -251,6 +251,8 @@ class SpectralTreeClassifier(MultilabelClassifier):
 
     def _check_options(self, all_weights: bool = True) -> None:
         super()._check_options(all_weights)
+        if self._multilabel and self.loss == "softmax":
+            raise ValueError('loss="softmax" requires one label per row; use "logistic" or "auto" with a matrix y.')
         resolve(self.learner, n_features=1, sparse=False)
         if self.leaf == "output" and self.rank is None:
             raise ValueError('leaf="output" shares only the low-rank map: set rank, or use leaf="separate".')

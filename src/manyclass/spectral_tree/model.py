@@ -96,7 +96,7 @@ def n_features_of(state: State) -> int:
 
 def fit(
     options: Options, state: State, X: Any, batch: Batch, labels: Any, weights: np.ndarray, n_jobs: int, report: Report
-) -> None:
+) -> Options:
     """Grow the filter from all rows, then train the classifier on random paths [ST §3.2]. Mutates: state."""
     given, n_features = as_labels(labels), n_features_of(state)
     n_classes = max(len(state["scorer"].bias), int(given.label.max(initial=0)) + 1)
@@ -116,6 +116,7 @@ def fit(
         report(0.5 + 0.5 * (epoch + 1) / options.n_epochs)
     state.clear()
     state.update(new)
+    return options
 
 
 def _learn(options: Options, state: State, rows: Rows, order: np.ndarray, epoch: int) -> None:

@@ -1,0 +1,58 @@
+"""Label tree: the columns of the inputs are brought to comparable size before training and prediction.
+
+Dense columns are centred; a column whose standard deviation is far from the median is scaled to within `FAR` times of
+it. Of sparse text, which must stay sparse, only columns with values far larger than usual are scaled down. So neither
+a column in another unit nor a constant column changes much.
+"""
+
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..core.inputs import Batch, Csr, Dense
+from ..core.state import Array, Field, State
+
+FAR = 4.0
+
+
+class Columns(NamedTuple):
+    """What is subtracted from the values of each feature, and what the rest is multiplied with."""
+
+    shift: Annotated[Array, Field("f4", ("feature",))]
+    factor: Annotated[Array, Field("f4", ("feature",), 1)]
+
+
+def measure(batch: Batch, weights: np.ndarray, n_features: int) -> Columns | None:
+    """The columns of training rows; None if they can stay as they are."""
+    if isinstance(batch, Dense):
+        share = weights / weights.sum()
+        mean = share @ batch.values
+        spread = np.sqrt(np.maximum(np.einsum("i,ij,ij->j", share, batch.values, batch.values) - mean**2, 0.0))
+        spread[spread <= 1e-6 * np.abs(mean)] = 0.0  # constant, up to rounding
+        usual = np.median(spread[spread > 0]) if spread.any() else 1.0
+        factor = np.where(spread > 0, np.clip(spread, usual / FAR, usual * FAR) / np.where(spread > 0, spread, 1), 0)
+        return Columns(mean.astype(np.float32), factor.astype(np.float32))
+    squares = np.bincount(batch.indices, batch.values.astype(float) ** 2, n_features)
+    sizes = np.sqrt(squares / np.maximum(1, np.bincount(batch.indices, batch.values != 0, n_features)))
+    most = FAR * np.median(np.abs(batch.values)) if len(batch.values) else 0.0
+    if most == 0 or (sizes <= most).all():
+        return None
+    return Columns(np.zeros(n_features, np.float32), (most / np.maximum(sizes, most)).astype(np.float32))
+
+
+def apply(state: State, batch: Batch) -> Batch:
+    """The rows in the units of a trained model."""
+    columns = state.get("columns")
+    if columns is None:
+        return batch
+    if isinstance(batch, Dense):
+        return Dense((batch.values - columns.shift) * columns.factor)
+    return Csr(batch.indptr, batch.indices, batch.values * columns.factor[batch.indices])
+
+
+def as_matrix(batch: Batch, n_features: int) -> Any:
+    """The rows for linear algebra, without a copy."""
+    if isinstance(batch, Dense):
+        return batch.values
+    return sp.csr_array((batch.values, batch.indices, batch.indptr), shape=(len(batch.indptr) - 1, n_features))
