@@ -14,6 +14,7 @@ from ..core.inputs import Batch, Csr, Dense
 from ..core.state import Array, Field, State
 
 FAR = 4.0
+_LARGE = 0.9  # of the columns of text are not larger than usual; rare words have large weights
 
 
 class Columns(NamedTuple):
@@ -35,7 +36,7 @@ def measure(batch: Batch, weights: np.ndarray, n_features: int) -> Columns | Non
         return Columns(mean.astype(np.float32), factor.astype(np.float32))
     squares = np.bincount(batch.indices, batch.values.astype(float) ** 2, n_features)
     sizes = np.sqrt(squares / np.maximum(1, np.bincount(batch.indices, batch.values != 0, n_features)))
-    most = FAR * np.median(np.abs(batch.values)) if len(batch.values) else 0.0
+    most = FAR * np.quantile(sizes[sizes > 0], _LARGE) if sizes.any() else 0.0
     if most == 0 or (sizes <= most).all():
         return None
     return Columns(np.zeros(n_features, np.float32), (most / np.maximum(sizes, most)).astype(np.float32))

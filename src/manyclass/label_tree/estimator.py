@@ -36,10 +36,11 @@ class LabelTreeClassifier(MultilabelClassifier):
         20 with one label per row and 10 with several. Routers use half of a given number.
     C : float or "auto", default="auto"
         In `fit`, the weight of the training rows against the distance of the weights from the start: the inverse of
-        the regularization strength, as in scikit-learn's `LogisticRegression`; 1e-9 to 1,000,000. "auto": 10.
+        the regularization strength, as in scikit-learn's `LogisticRegression`; 1e-9 to 1,000,000. "auto": 10, less with more than 5 labels per row, because such
+        labels are noisy.
     rate : float or "auto", default="auto"
         Learning rate of SGD in `partial_fit`, 1e-9 to 1,000,000. "auto": 2 with one label per row and 1 with several
-        or after `fit`, less after a `fit` with more than 5 labels per row, because such labels are noisy.
+        or after `fit`, less after a `fit` with more than 5 labels per row.
     prior : float or "auto", default="auto"
         Weight of the path's log-probability in the score of a label; 0 to 1,000,000. "auto": 0.5, but 0.3 if training
         began with `partial_fit` and one label per row, up to 1 if `fit` gets more than 5 labels per row, and 0.2 if y
@@ -81,8 +82,8 @@ class LabelTreeClassifier(MultilabelClassifier):
 
     Notes
     -----
-    `fit` trains logistic regressions, without a learning rate. `partial_fit` from nothing uses SGD, with softmax over all
-    labels reached if there is one label per row, else with the logistic loss.
+    `fit` trains logistic regressions, without a learning rate. `partial_fit` from nothing uses SGD, with softmax over
+    all labels reached if there is one label per row, else with the logistic loss.
 
     Thread-safe: other threads may predict or save while one calls `partial_fit` or `fit`; each answer is that of a
     state between two such calls (docs/services.md).
@@ -193,7 +194,7 @@ class LabelTreeClassifier(MultilabelClassifier):
             router_start=start / 2 if start >= 0 else start,
             bias=bias,
             router_bias=bias / 2,
-            C=self._number("C", 10.0),
+            C=self._number("C", 10.0 / many),
             rate=self._number("rate", 2.0 if softmax else 1.0 / many),
             bias_rate=1.0 if not text else 0.0 if softmax else 0.1,
             normalize=bool(text if self.normalize == "auto" else self.normalize),
