@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
+from manyclass.core.inputs import Dense
 from manyclass.label_tree import fit, model
 from manyclass.label_tree import fit_kernels as kernel
-from manyclass.label_tree.columns import apply, as_matrix
+from manyclass.label_tree.columns import apply, as_matrix, measure
 from manyclass.label_tree.fit import divide, embed, grow_tree, mean_directions
 from tests.reference import label_tree as reference
 from tests.reference.label_tree_states import (
@@ -256,20 +257,21 @@ def test_fit_equals_reference(seed, sparse, most, n_labels, **options):
 # -- the start -------------------------------------------------------------------------------------------------
 
 
-def test_the_line_is_that_of_logistic_regression():
+@pytest.mark.parametrize("offset", [0.0, 1.5])
+def test_the_calibration_is_a_logistic_regression(offset):
     rng = np.random.default_rng(0)
-    x, weights = rng.normal(size=3000), rng.choice([1.0, 2.0], 3000)
-    y = (rng.random(3000) < expit(3 * x - 2)).astype(float)
-    other = LogisticRegression(C=1e6).fit(x[:, None], y, weights)
-    assert fit.logistic_line(x, y, weights) == pytest.approx((other.coef_[0, 0], other.intercept_[0]), rel=0.01)
-    assert fit.logistic_line(-x, y, weights)[0] == 0.0
+    x = rng.normal(size=(2, 3000))
+    y = (rng.random(3000) < expit(6 * x[0] - 2 * x[1] - 3 + offset)).astype(float)
+    other = LogisticRegression(C=1e6, max_iter=1000).fit(x.T, y)
+    slopes, bias = fit.logistic_regression(x, y, offset)
+    assert [*slopes, bias + offset] == pytest.approx([*other.coef_[0], other.intercept_[0]], rel=0.02)
 
 
-@pytest.mark.parametrize("y", [np.zeros(50), np.ones(50), np.arange(50) % 2])
-def test_a_line_without_information_is_finite(y):
-    slope, bias = fit.logistic_line(np.zeros(50), y.astype(float), np.ones(50))
-    assert slope == pytest.approx(0.0)
-    assert np.isfinite(bias)
+@pytest.mark.parametrize("y", [np.zeros(50), np.ones(50), np.arange(50) % 2, np.arange(50) >= 25], ids=str)
+def test_a_calibration_without_information_is_finite(y):
+    for x in (np.zeros(50), np.arange(50.0)):
+        slopes, bias = fit.logistic_regression(x[None], y.astype(float))
+        assert np.isfinite([*slopes, bias]).all()
 
 
 def test_the_start_is_calibrated_and_kept_for_online_learning():
@@ -287,3 +289,29 @@ def test_the_start_is_calibrated_and_kept_for_online_learning():
         model.learn(learned, state, rows, labels, np.ones(400))
         check_tree(learned, state, range(30))
     assert starts[0] > 5 * starts[1]
+
+
+# -- columns ---------------------------------------------------------------------------------------------------
+
+
+def test_dense_columns_are_centred_and_of_comparable_size():
+    X = rng().normal(size=(500, 6)).astype(np.float32) * [1, 1, 2, 0.5, 1000, 0] + [0, 7, 0, 0, 0, 3]
+    columns = measure(Dense(X.astype(np.float32)), np.ones(500), 6)
+    moved = apply({"columns": columns}, Dense(X.astype(np.float32))).values
+    np.testing.assert_allclose(moved.mean(axis=0), 0.0, atol=1e-4)
+    np.testing.assert_allclose(moved.std(axis=0), [1, 1, 2, 0.5, 4, 0], rtol=0.15)
+    weights = rng(1).integers(1, 4, 500)
+    repeated = measure(Dense(np.repeat(X, weights, axis=0).astype(np.float32)), np.ones(weights.sum()), 6)
+    for one, same in zip(measure(Dense(X.astype(np.float32)), weights / 2, 6), repeated, strict=True):
+        np.testing.assert_allclose(one, same, rtol=1e-3, atol=1e-5)
+
+
+def test_only_columns_larger_than_nearly_all_others_of_text_are_scaled():
+    X = sp.random_array((400, 300), density=0.05, rng=0, format="csr", dtype=np.float32)
+    batch = as_batch(X.toarray(), True)
+    assert measure(batch, np.ones(400), 300) is None
+    huge = X.toarray()
+    huge[:, 7] *= 1e5
+    columns = measure(as_batch(huge, True), np.ones(400), 300)
+    assert np.flatnonzero(columns.factor != 1).tolist() == [7]
+    assert 1 < np.abs(apply({"columns": columns}, as_batch(huge, True)).values).max() < 20

@@ -31,8 +31,9 @@ def bits(true):
     seed=st.integers(0, 10**6),
     sparse=st.booleans(),
     n_outputs=st.sampled_from([1, 2, 7, 16, 17, 32, 64]),
+    votes=st.sampled_from([0.0, 0.6]),
 )
-def test_training_of_nodes_equals_reference(seed, sparse, n_outputs):
+def test_training_of_nodes_equals_reference(seed, sparse, n_outputs, votes):
     """Two nodes in one call, so that what the first leaves behind would be seen."""
     rng = np.random.default_rng(seed)
     X, _, weights = stream(seed, 20, 5, sparse)
@@ -48,7 +49,8 @@ def test_training_of_nodes_equals_reference(seed, sparse, n_outputs):
     out = kernel.Trained(nodes, np.zeros(2, np.int64), feature, weight, total)
     data = Rows(as_batch(X, sparse), scales, weights)
     pairs = kernel.Pairs(np.repeat(nodes, np.diff(pointer)), rows, bits(true))
-    used = kernel.fit_nodes(tree, blocks, make(Scale, feature=n_features), data, pairs, options, out)
+    start = kernel.Start(6.0, votes)
+    used = kernel.fit_nodes(tree, blocks, make(Scale, feature=n_features), data, pairs, start, options, out)
     assert used == out.n_blocks.sum()
     edges = np.concatenate([[0], np.cumsum(out.n_blocks)])
     for k, node in enumerate(nodes):
@@ -58,7 +60,7 @@ def test_training_of_nodes_equals_reference(seed, sparse, n_outputs):
             kernel.shuffle(orders[epoch], len(rows[mine]), options.seed + 7919 * (node + 1), epoch)
         weight_, total_, bias_ = reference.train_node(
             (X * scales[:, None])[rows[mine]].astype(float), true[mine].astype(float), weights[rows[mine]],
-            orders, start=6.0, C=3.0, bias_rate=0.2, bias=[-1.5] * n_outputs,
+            orders, start=6.0, C=3.0, bias_rate=0.2, bias=[-1.5] * n_outputs, votes=votes,
         )  # fmt: skip
         known = feature[written]
         assert len(set(known.tolist())) == len(known)
@@ -77,21 +79,24 @@ def test_training_of_nodes_equals_reference(seed, sparse, n_outputs):
 
 
 @pytest.mark.parametrize("every", [1, 3])
-def test_cosines_to_running_sums_without_the_row_itself(every):
-    X, _, weights = stream(3, 20, 5, False)
-    true = np.random.default_rng(3).random((20, 4)) < 0.3
-    true[7], true[:, 3] = [True, False, False, False], False
-    true[7, 3] = True  # the only row of output 3: nothing is left without it
+@pytest.mark.parametrize("start", [kernel.Start(1.0, 0.0), kernel.Start(0.0, 1.0)], ids=str)
+def test_start_scores_without_the_row_itself(start, every):
+    X, _, _ = stream(3, 20, 5, False)
+    true, weights = np.random.default_rng(3).random((20, 4)) < 0.3, np.full(20, 2.0)
+    true[:, 3] = False
+    true[6, 3] = True  # the only row of output 3: nothing is left without it
     tree, blocks = leaves(2, 4, configure(), 0.5)
     data = Rows(Dense(X), np.ones(20, np.float32), weights)
     pairs = kernel.Pairs(np.ones(20, np.int64), np.arange(20), bits(true))
-    cosines = np.full((len(range(0, 20, every)), 16), np.nan, np.float32)
-    kernel.left_out_cosines(tree, blocks, make(Scale, feature=6), data, pairs, every, cosines)
+    scores = np.zeros((len(range(0, 20, every)), 16), np.float32)
+    kernel.left_out_scores(tree, blocks, make(Scale, feature=6), data, pairs, start, every, scores)
     total = X.T.astype(float) @ (weights[:, None] * true)
-    for k, r in enumerate(range(0, 20, every)):
-        own = total - weights[r] * np.outer(X[r], true[r])
-        own[:, np.linalg.norm(own, axis=0) < 1e-6] = 0.0
-        np.testing.assert_allclose(cosines[k, :4], X[r] @ reference.directions(own), rtol=1e-3, atol=1e-4)
+    mass = np.abs(total)
+    votes = reference.votes_of(mass, mass.sum(axis=1)[:, None], mass.sum(axis=0) / mass.sum())
+    expected = X @ (reference.directions(total) if start.cosine else votes)
+    expected = expected + reference.left_out(X.astype(float), true, weights, *start)
+    expected[6, 3] = np.nan
+    np.testing.assert_allclose(scores[:, :4], expected[::every], rtol=1e-3, atol=1e-4)
 
 
 @given(st.integers(0, 40), st.integers(0, 10**6), st.integers(0, 3))

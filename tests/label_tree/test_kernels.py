@@ -11,6 +11,7 @@ from manyclass.core.protocol import Labels, Predictions
 from manyclass.core.state import make
 from manyclass.label_tree import kernels as kernel
 from manyclass.label_tree import model
+from manyclass.label_tree.columns import apply, as_matrix
 from tests.reference import label_tree as reference
 from tests.reference.label_tree_states import (
     as_batch,
@@ -53,7 +54,9 @@ def test_predictions_equal_reference(seed, sparse, online, n_labels, kind, **opt
     state = grow(options, *rows) if online else fitted(options, *rows, n_labels)
     tree, scale = read_tree(options, state), state["scale"]
     together = model.predict(options, state, batch, n_labels, n_labels)
-    for i, x in enumerate(X.astype(float)):
+    moved = as_matrix(apply(state, batch), X.shape[1])
+    moved = moved.toarray() if sparse else moved
+    for i, x in enumerate(moved.astype(float)):
         factor = reference.row_scale(x, options.normalize, scale.n_rows[0], scale.sq_norm[0])
         expected = tree.answer(factor * x)
         alone = model.predict(options, state, as_batch(X[i : i + 1], sparse), n_labels, n_labels)

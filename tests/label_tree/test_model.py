@@ -7,6 +7,7 @@ import pytest
 
 from manyclass.core.protocol import Labels
 from manyclass.label_tree import model
+from manyclass.label_tree.columns import apply
 from tests.reference.label_tree_states import (
     as_batch,
     bytes_of,
@@ -79,7 +80,8 @@ def test_rows_of_weight_zero_are_in_no_sum():
     for fit in (True, False):
         state = (fitted if fit else grow)(configure(), X, labels, weights, False)
         tree = read_tree(configure(), state)
-        unit = X / np.linalg.norm(X, axis=1)[:, None]
+        moved = apply(state, as_batch(X, False)).values
+        unit = moved / np.linalg.norm(moved, axis=1)[:, None]
         total = np.sum([node.total.sum(axis=1) for node in tree.nodes if node.is_leaf], axis=0)
         mean = weights.mean() if fit else 1.0  # what counts in fit is how much more a row weighs than others
         np.testing.assert_allclose(total, weights @ unit / mean, rtol=1e-3, atol=1e-3)
@@ -103,6 +105,7 @@ def test_several_trees_predict_by_their_mean_probability(multilabel):
     for suffix in ("", "_1", "_2"):
         alone = {"scale": together["scale"], "seen": together["seen"]}
         alone |= {group: together[group + suffix] for group in ("tree", "blocks")}
+        alone["columns"] = together["columns"]
         scored = model.score(options, alone, as_batch(X, False))
         mean[np.repeat(np.arange(len(X)), scored.sizes), scored.labels] += scored.probabilities / 3
     found = model.predict(options, together, as_batch(X, False), 30, 30)
@@ -122,7 +125,8 @@ def test_paths_are_the_leaves_reached_and_all_above():
     options = configure(arity=4, beam=3)
     state = fitted(options, X, labels, weights)
     tree = read_tree(options, state)
-    for x, nodes in zip(X.astype(float), model.paths(options, state, as_batch(X, False)), strict=True):
+    moved = apply(state, as_batch(X, False)).values.astype(float)
+    for x, nodes in zip(moved, model.paths(options, state, as_batch(X, False)), strict=True):
         leaves = [n for n, _ in tree.leaves(x / np.linalg.norm(x))]
         expected = {n for leaf in leaves for n, _ in tree.ancestors(tree.nodes[leaf].outputs[0])}
         assert nodes.tolist() == sorted(expected)

@@ -43,27 +43,40 @@ def row_scale(x, normalize, n_rows=0.0, sq_norm=0.0):
     return 1.0 / np.sqrt(size) if size > 0 else 0.0
 
 
-def left_out(X, true, weights, start):
-    """What the start scores lose at the true outputs of each row if the row is not in their running sums."""
-    total, out = X.T @ (weights[:, None] * true), np.zeros_like(true, dtype=float)
-    for r, c in zip(*np.nonzero(true), strict=True):
+def votes_of(both, of_feature, usual):
+    """log(P(output | feature) / P(output)), every feature assumed to have seen the usual outputs once."""
+    return np.log((both + usual) / ((of_feature + 1.0) * usual))
+
+
+def left_out(X, true, weights, start, votes):
+    """What the start scores of each row lose if the row is not in the sums of its outputs."""
+    total, out = X.T @ (weights[:, None] * true), np.zeros(true.shape)
+    mass, (rows, columns) = np.abs(total), np.nonzero(true)
+    usual = np.maximum(mass.sum(axis=0) / max(mass.sum(), 1e-30), 1e-6)
+    for r in set(rows.tolist()):
+        own = np.abs(X[r]) * weights[r]
+        both = np.maximum(mass - np.outer(own, true[r]), 0.0)
+        rest = np.maximum(mass.sum(axis=1) - own, 0.0)[:, None]
+        out[r] = votes * X[r] @ (votes_of(both, rest, usual) - votes_of(mass, mass.sum(axis=1)[:, None], usual))
+    for r, c in zip(rows, columns, strict=True):
         rest = total[:, c] - weights[r] * X[r]
         if rest @ rest > 1e-6 * (total[:, c] @ total[:, c]):
-            out[r, c] = start * (X[r] @ rest) / np.linalg.norm(rest)
+            out[r, c] += start * (X[r] @ rest) / np.linalg.norm(rest)
         out[r, c] -= start * (X[r] @ directions(total)[:, c])
     return out
 
 
-def train_node(X, true, weights, orders, *, start, C, bias_rate, bias):
+def train_node(X, true, weights, orders, *, start, C, bias_rate, bias, votes=0.0):
     """All epochs of one node in batch: dual coordinate ascent (SDCA) from the mean directions.
 
-    `true` is (row, output) of zeros and ones, `orders` the rows in the order of each epoch. Returns (corrections of the
-    mean directions, totals, biases).
+    `true` is (row, output) of zeros and ones, `orders` the rows in the order of each epoch, `votes` the weight of what
+    single features add to the start. Returns (corrections of the mean directions, totals, biases).
     """
     total = X.T @ (weights[:, None] * true)
-    first, offset = start * directions(total), left_out(X, true, weights, start)
-    weight, bias, dual, most = first.copy(), np.array(bias, float), np.zeros(true.shape), 0.0
-    due = np.zeros(len(X), int)
+    first, offset, mass = start * directions(total), left_out(X, true, weights, start, votes), np.abs(total)
+    usual = np.maximum(mass.sum(axis=0) / max(mass.sum(), 1e-30), 1e-6)
+    weight = first + votes * votes_of(mass, mass.sum(axis=1)[:, None], usual)
+    bias, dual, most, due = np.array(bias, float), np.zeros(true.shape), 0.0, np.zeros(len(X), int)
     for epoch, order in enumerate(orders):
         changed = 0.0
         for r in order[(weights[order] > 0) & (due[order] <= epoch)]:

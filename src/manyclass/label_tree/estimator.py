@@ -36,8 +36,8 @@ class LabelTreeClassifier(MultilabelClassifier):
         20 with one label per row and 10 with several. Routers use half of a given number.
     C : float or "auto", default="auto"
         In `fit`, the weight of the training rows against the distance of the weights from the start: the inverse of
-        the regularization strength, as in scikit-learn's `LogisticRegression`; 1e-9 to 1,000,000. "auto": 10, less with more than 5 labels per row, because such
-        labels are noisy.
+        the regularization strength, as in scikit-learn's `LogisticRegression`; 1e-9 to 1,000,000. "auto": 10, less
+        with more than 5 labels per row, because such labels are noisy.
     rate : float or "auto", default="auto"
         Learning rate of SGD in `partial_fit`, 1e-9 to 1,000,000. "auto": 2 with one label per row and 1 with several
         or after `fit`, less after a `fit` with more than 5 labels per row.
@@ -240,8 +240,8 @@ class LabelTreeClassifier(MultilabelClassifier):
         -------
         n_bytes : int
             Without `n_rows` an upper bound, many times too high for sparse text. With both, usually within a factor of
-            2: 1.3 to 1.6 times the actual size on WordNet, CLINC150 and EURLex-4K. The actual size after training is
-            `n_bytes_`; after `partial_fit` it includes spare capacity.
+            2: 1.0 to 1.3 times the actual size on WordNet, CLINC150, Bibtex and EURLex-4K. The actual size after
+            training is `n_bytes_`; after `partial_fit` it includes spare capacity.
         """
         bound = super().estimate_memory(n_features, n_classes, sparse, multilabel)
         if n_rows is None and n_nonzero is None:

@@ -130,8 +130,8 @@ def _train_tree(task: _Task) -> tuple[Options, Blocks]:
 def _start(task: _Task, blocks: Blocks, pairs: Pairs, leaf: bool) -> tuple[Start, float]:
     """Weights and bias of the start: those given, or a logistic regression of the true outputs on the start scores.
 
-    It uses a sample of nodes. No row is in the sums that it is compared with, so the result holds for new rows. Votes
-    are for routers of text; the predictors in leaves are more accurate without.
+    It uses a sample of nodes and no weights of rows. No row is in the sums that it is compared with, so the result
+    holds for new rows. Votes are for routers of text; the predictors in leaves are more accurate without.
     """
     given, with_votes = start_of(task.options, leaf), not leaf and isinstance(task.rows.batch, Csr)
     if given >= 0:
@@ -151,32 +151,31 @@ def _start(task: _Task, blocks: Blocks, pairs: Pairs, leaf: bool) -> tuple[Start
     place = np.arange(scores.shape[2])
     used = (place < task.tree.size[pairs.node[kept], None]) & ~np.isnan(scores[0])
     true = (pairs.true[kept, None] >> place.astype(np.uint64) & np.uint64(1))[used].astype(float)
-    weights = np.repeat(task.rows.weight[pairs.row[kept]], used.sum(axis=1))
     cosines, votes = scores[:, used].astype(float)
     share = 0.0
     if with_votes:  # with many rows per label, what is learned is better than any vote
         n_labels = np.count_nonzero(task.tree.leaf_of >= 0)
-        slopes, _ = logistic_regression(np.stack([cosines, votes]), true, weights)
+        slopes, _ = logistic_regression(np.stack([cosines, votes]), true)
         share = max(0.0, float(slopes[1])) * min(1.0, FEW_ROWS * n_labels / len(task.labels.label))
-    slopes, bias = logistic_regression(cosines[None], true, weights, share * votes)
+    slopes, bias = logistic_regression(cosines[None], true, share * votes)
     return Start(max(0.0, float(slopes[0])), share), float(bias)
 
 
 def logistic_regression(
-    x: np.ndarray, y: np.ndarray, weights: np.ndarray, offset: np.ndarray | float = 0.0
+    x: np.ndarray, y: np.ndarray, offset: np.ndarray | float = 0.0
 ) -> tuple[np.ndarray, float]:
     """Slopes and intercept for the variables (variable, row) x, with a small penalty."""
     line, design = np.zeros(len(x) + 1), np.vstack([x, np.ones(len(y))])
 
     def loss(line: np.ndarray) -> float:
         z = line @ design + offset
-        return float(weights @ (np.logaddexp(0.0, z) - y * z) + _PENALTY / 2 * line @ line)
+        return float((np.logaddexp(0.0, z) - y * z).sum() + _PENALTY / 2 * line @ line)
 
     now = loss(line)
     for _ in range(_NEWTON_STEPS):
         p = expit(line @ design + offset)
-        gradient = design @ (weights * (p - y)) + _PENALTY * line
-        curvature = (design * (weights * p * (1 - p))) @ design.T + _PENALTY * np.eye(len(line))
+        gradient = design @ (p - y) + _PENALTY * line
+        curvature = (design * (p * (1 - p))) @ design.T + _PENALTY * np.eye(len(line))
         step = np.linalg.solve(curvature, gradient)
         while (new := loss(line - step)) > now and np.abs(step).max() > 1e-6:
             step /= 2

@@ -239,9 +239,8 @@ def memory(
     for below in range(height_of(n_classes, options.arity), -1, -1):
         known = float(n_features)  # per node
         if n_rows is not None:
-            # A row leaves blocks at about one node of each level; with logistic loss at more, but fewer than `beam`.
-            n_paths = 1.0 if options.loss == SOFTMAX else min(n_nodes, options.beam**0.5)
-            per_node = n_paths * n_rows * n_nonzero / n_nodes
+            # A row leaves blocks at about one node of each level; elsewhere it needs few steps.
+            per_node = n_rows * n_nonzero / n_nodes
             known *= 1 - math.exp(-per_node / n_features)  # distinct ones among so many equally frequent features
         total += n_nodes * (8 * width * known + 8 * int(table_size(known)) + 12 * width + 4 * options.arity + 37)
         if below:
