@@ -76,7 +76,7 @@ def recipes(names: list[str] | None = None) -> dict[str, Any]:
         "label-tree": lambda: label(arity=4, **one).fit(X, y),
         "label-tree, several": lambda: label(arity=4, **one).fit(X, several),
         "label-tree, online": lambda: label(arity=4, random_state=0).partial_fit(X, y),
-        "label-tree, sparse": lambda: label(arity=4, loss="logistic", n_trees=1, **one).fit(wide, words[y]),
+        "label-tree, sparse": lambda: label(arity=4, **one).fit(wide, words[y]),
         "spectral-tree": lambda: spectral(n_candidates=3, **one).fit(X, words[y]),
         "spectral-tree, several": lambda: spectral(n_candidates=4, n_trees=2, beam=2, leaf="bias").fit(X, several),
         "spectral-tree, low rank": lambda: spectral(n_candidates=4, n_head=2, rank=3, **one).fit(X, y),

@@ -112,7 +112,7 @@ class LabelTreeClassifier(MultilabelClassifier):
     >>> tags = [[1, 0, 0], [1, 1, 0], [0, 0, 1], [0, 0, 1], [0, 1, 0], [0, 0, 0]]
     >>> labels, scores = LabelTreeClassifier(random_state=0).fit(X, tags).predict_topk(X[:3], k=1)
     >>> print(labels.ravel())
-    [0 0 2]
+    [0 1 2]
     """
 
     _model = model
