@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
-from manyclass import LabelTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier
+from manyclass import OneAgainstAllClassifier, RecallTreeClassifier
 
 from .test_streams import bytes_of
 
@@ -183,11 +183,10 @@ def stays_whole(kind, options, rows):
 BAD_OPTIONS = [
     ("n_epochs", 0), ("n_epochs", 2.5), ("n_epochs", True), ("n_epochs", "3"),
 ]  # fmt: skip
-LOSSES = [("loss", "cubic"), ("loss", None)]
 EPOCH_OPTIONS = [
     ("shuffle", 1), ("shuffle", "yes"), ("early_stopping", None), ("early_stopping", 0.1),
     ("table_bits", 7), ("table_bits", 41), ("learner", "adam"),
-    ("learner", None),
+    ("learner", None), ("loss", "cubic"), ("loss", None),
 ]  # fmt: skip
 TREE_OPTIONS = [
     ("n_candidates", 0), ("n_candidates", 1.5), ("max_depth", -1), ("max_depth", 61), ("bernstein", -1.0),
@@ -204,13 +203,6 @@ def refuses(model, name):
 
 @pytest.mark.parametrize(("name", "value"), BAD_OPTIONS)
 def test_bad_options(kind, name, value):
-    refuses(kind(**{name: value}), name)
-
-
-@pytest.mark.parametrize(("name", "value"), LOSSES)
-def test_bad_losses(kind, name, value):
-    if kind is LabelTreeClassifier:
-        pytest.skip("a label tree has no option `loss`")
     refuses(kind(**{name: value}), name)
 
 

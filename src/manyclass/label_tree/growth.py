@@ -236,7 +236,7 @@ def similarities(blocks, node, size, gram):
 def halve(halves, size):
     """Divide outputs into two halves of similar ones: balanced two-means. Mutates: halves. Cost: O(size squared).
 
-    Both halves have outputs, whatever the similarities are, even NaN: a split always makes room.
+    Both halves have outputs, whatever the similarities are, even NaN: after a split, neither node is full.
     """
     gram, side, lean = halves.gram, halves.side, halves.lean
     # Begin with the two that are least similar.
