@@ -289,10 +289,7 @@ def test_save_refuses_what_load_would_refuse(tmp_path, kind):
 def test_labels_that_one_type_cannot_hold_are_not_saved(tmp_path):
     X, y = rows(n_classes=3)
     model = OneAgainstAllClassifier(random_state=0).partial_fit(X, np.array([2**63, 2**63 + 1, 5], np.uint64)[y])
-    try:
-        model.partial_fit(X[:1], [-1])
-    except ValueError:
-        return  # refused even earlier
+    model.partial_fit(X[:1], [-1])
     with pytest.raises(ValueError, match="no type of numpy"):
         model.save(tmp_path / "m")
 
