@@ -54,7 +54,7 @@ def test_moving_to_the_table_keeps_scores_without_collisions(adaptive):
     hashed = make_bank(2**bits, n_features, bits, adaptive)
     assert hashed.mask[0] == 2**bits - 1
     assert hashed.weight.shape == (1, 2**bits)
-    linear.hash_rows(direct, hashed, True)
+    linear.hash_rows(direct, hashed, adaptive)
     batch = Dense(np.random.default_rng(1).standard_normal((5, n_features)).astype(np.float32))
     for row in range(rows):
         for i in range(5):
