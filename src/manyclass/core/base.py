@@ -21,16 +21,19 @@ from .options import Constraint, check_options
 from .prediction import PredictionMixin, n_threads, progressive_error
 from .progress import Progress
 from .protocol import Labels
+from .replay import BLOCK, FULL, REPEAT, TIMES, draw_slots, new_replay, remember, rows_of_slots, with_labels, with_room
 from .state import copy
 from .validation import (
     HEAVIEST,
     as_batch,
+    blocks,
     check_labels,
     check_sparse,
     check_targets,
     check_text,
     check_values,
     check_weights,
+    rows_between,
     without_padding,
 )
 
@@ -178,7 +181,7 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
         weights = weights * self._row_weights(None, y)
         if not first:
             self._index.add(new)
-        self._learn(X, np.arange(len(y)), self._index.encode(y), weights, self._epochs_before())
+        self._learn_stream(X, self._index.encode(y), weights, self._epochs_before())
         return self
 
     def _epochs_before(self) -> int:
@@ -198,11 +201,49 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
         for begin in range(0, len(order), _CHUNK):
             part = order[begin : begin + _CHUNK]
             chosen = labels.rows(part) if isinstance(labels, Labels) else labels[part]
-            batch, n_jobs = as_batch(X[part]), n_threads(self.n_jobs)
-            self._model.learn(self._options, self._state, batch, chosen, weights[part], epoch, n_jobs)
-            check_training(self._state, thorough=False)
+            self._learn_batch(as_batch(X[part]), chosen, weights[part], epoch)
             if progress is not None:
                 progress.advance(len(part), progressive_error(self._state["seen"]))
+
+    def _learn_batch(self, batch, labels, weights, epoch: int) -> None:
+        self._model.learn(self._options, self._state, batch, labels, weights, epoch, n_threads(self.n_jobs))
+        check_training(self._state, thorough=False)
+
+    def _learn_stream(self, X, labels: np.ndarray, weights: np.ndarray, epoch: int) -> None:
+        """Learn the rows in the given order; with `replay`, repeat earlier rows while the stream looks sorted."""
+        if not self.replay:
+            self._state.pop("replay", None)
+            self._learn(X, np.arange(len(labels)), labels, weights, epoch)
+            return
+        self._state["replay"] = with_labels(self._state.get("replay") or new_replay(), len(self._index))
+        for first, last in blocks(len(labels), _CHUNK):
+            rows = rows_between(X, first, last)
+            self._learn_chunk(rows, as_batch(rows), labels[first:last], weights[first:last], epoch)
+
+    def _learn_chunk(self, X, batch, labels, weights, epoch: int) -> None:
+        begin, n = 0, len(labels)
+        while begin < n:
+            end, reason = remember(self._state["replay"], batch, labels, weights, begin)
+            if reason == FULL:
+                longest = int(np.diff(X.indptr).max()) if sp.issparse(X) else X.shape[1]
+                self._state["replay"] = with_room(self._state["replay"], longest)
+            if end > begin:
+                part = batch if end - begin == n else as_batch(rows_between(X, begin, end))
+                self._learn_batch(part, labels[begin:end], weights[begin:end], epoch)
+            if reason == REPEAT:
+                self._repeat(sp.issparse(X), epoch)
+            begin = end
+
+    def _repeat(self, sparse: bool, epoch: int) -> None:
+        """Learn random earlier rows again; the progressive error does not count them."""
+        replay, seen = self._state["replay"], self._state["seen"]
+        slots = draw_slots(replay, TIMES * BLOCK)
+        rows = rows_of_slots(replay, slots, self.n_features_in_)
+        before = seen.mass[0], seen.wrong_mass[0]
+        self._learn_batch(
+            as_batch(rows if sparse else rows.toarray()), replay.label[slots], replay.weight[slots], epoch
+        )
+        seen.mass[0], seen.wrong_mass[0] = before
 
     def _begin_epoch(self, epoch: int) -> None:
         """Use the learning rate of the given epoch from now on, and reset the progressive error."""

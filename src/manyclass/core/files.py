@@ -16,6 +16,7 @@ from .locks import reads
 from .model_file import ModelFormatError, pack_texts, unpack_texts
 from .precision import PRECISIONS, narrow, widen
 from .protocol import Model
+from .replay import Replay, check_replay, packed
 from .state import unflatten
 
 FORMAT_VERSION = 3  # of the metadata and the meaning of the arrays; all versions up to this one can be read
@@ -109,11 +110,14 @@ class FilesMixin:
     def _contents(self, slim: bool, prune: float, precision: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The arrays and the metadata of a file, or a ValueError if `load_model` would refuse them."""
         self._check_options()
-        options, state = self._options, self._state
+        options, state = self._options, dict(self._state)
+        replay = state.pop("replay", None)
         if hasattr(self._model, "trim"):
             state = self._model.trim(state, len(self._index))
         if slim:
             options, state = self._model.slim(options, state, len(self._index), prune)
+        elif replay is not None:
+            state["replay"] = packed(replay, len(self._index))
         arrays, kind = _labels_to_arrays(self._index)
         for group, texts in (("feature_names", getattr(self, "feature_names_in_", None)), ("names", self._names)):
             if texts is not None:
@@ -196,8 +200,13 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
     need(fits, f"the precision is {out._precision!r}, which is unknown or requires a slim model.")
     if hasattr(model, "arrays_from_file"):
         arrays = model.arrays_from_file(arrays)
-    out._state = unflatten(widen(arrays, model.GROUPS, out._precision), model.GROUPS)
+    groups = {**model.GROUPS, "replay": (Replay, None)} if hasattr(model, "learn") and not out._slim else model.GROUPS
+    out._state = unflatten(widen(arrays, groups, out._precision), groups)
+    replay = out._state.pop("replay", None)
     model.check(out._options, out._state, n, len(out._index), out._slim)
+    if replay is not None:
+        check_replay(replay, n, len(out._index))
+        out._state["replay"] = replay
     if verify:
         check_finite(out._state)
     fitted = _from_json(metadata["fitted"])

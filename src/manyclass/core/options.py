@@ -60,6 +60,7 @@ def one_of(*words: Any) -> Constraint:
 EPOCH_CONSTRAINTS = {
     "n_epochs": integer(1),
     "shuffle": flag(),
+    "replay": flag(),
     "early_stopping": flag(),
     "table_bits": integer(8, 40),
 }

@@ -56,6 +56,10 @@ class LabelTreeClassifier(MultilabelClassifier):
     n_trees : int, default=1
         Number of trees that `fit` grows from different random starts, 1 to 1,000,000; their probabilities are averaged.
         `partial_fit` from nothing grows one. `decision_path` and `tree_table` show the first.
+    replay : bool, default=True
+        Keep earlier rows of `partial_fit` in the model, at most 8 MB or 4 rows per label, and learn two of them again
+        for each new row while the stream looks sorted by label: otherwise early labels would be forgotten. Shuffled
+        streams repeat nothing. False: keep no rows.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class, with one label per row; "balanced" in `fit` only.
     random_state : int, RandomState or None, default=None
@@ -129,6 +133,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         "threshold": real(0.0, 1.0),
         "n_epochs": integer(1, 1_000_000),
         "n_trees": integer(1, 1_000_000),
+        "replay": flag(),
     }
 
     def __init__(
@@ -143,6 +148,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         threshold=0.5,
         n_epochs=20,
         n_trees=1,
+        replay=True,
         class_weight=None,
         random_state=None,
         n_jobs=1,
@@ -158,6 +164,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         self.threshold = threshold
         self.n_epochs = n_epochs
         self.n_trees = n_trees
+        self.replay = replay
         self.class_weight = class_weight
         self.random_state = random_state
         self.n_jobs = n_jobs

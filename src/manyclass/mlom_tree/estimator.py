@@ -47,6 +47,10 @@ class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         Passes over the rows in `fit`, at least 1.
     shuffle : bool, default=True
         Whether `fit` shuffles the rows before each epoch.
+    replay : bool, default=True
+        Keep earlier rows of `partial_fit` in the model, at most 8 MB or 4 rows per label, and learn two of them again
+        for each new row while the stream looks sorted by label: otherwise early labels would be forgotten. Shuffled
+        streams repeat nothing. False: keep no rows.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class. "balanced" works in `fit` only.
     early_stopping : bool, default=False
@@ -116,6 +120,7 @@ class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         table_bits=27,
         n_epochs=20,
         shuffle=True,
+        replay=True,
         class_weight=None,
         early_stopping=False,
         random_state=None,
@@ -132,6 +137,7 @@ class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         self.table_bits = table_bits
         self.n_epochs = n_epochs
         self.shuffle = shuffle
+        self.replay = replay
         self.class_weight = class_weight
         self.early_stopping = early_stopping
         self.random_state = random_state
