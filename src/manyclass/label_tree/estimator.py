@@ -56,6 +56,10 @@ class LabelTreeClassifier(MultilabelClassifier):
     n_trees : int, default=1
         Number of trees that `fit` grows from different random starts, 1 to 1,000,000; their probabilities are averaged.
         `partial_fit` from nothing grows one. `decision_path` and `tree_table` show the first.
+    neighbors : bool, default=True
+        With dense rows and one label per row, `fit` tests on held-out rows of some leaves whether the distance to the
+        nearest training row of a label helps, as it does where a label has several shapes, such as images. If so, the
+        model keeps up to 128 rows per label, at most 256 MB, and ranks the 20 best labels again by it. False: never.
     replay : bool, default=True
         Keep earlier rows of `partial_fit` in the model, at most 8 MB or 4 rows per label, and learn two of them again
         for each new row while the stream looks sorted by label: otherwise early labels would be forgotten. Shuffled
@@ -133,6 +137,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         "threshold": real(0.0, 1.0),
         "n_epochs": integer(1, 1_000_000),
         "n_trees": integer(1, 1_000_000),
+        "neighbors": flag(),
         "replay": flag(),
     }
 
@@ -148,6 +153,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         threshold=0.5,
         n_epochs=20,
         n_trees=1,
+        neighbors=True,
         replay=True,
         class_weight=None,
         random_state=None,
@@ -164,6 +170,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         self.threshold = threshold
         self.n_epochs = n_epochs
         self.n_trees = n_trees
+        self.neighbors = neighbors
         self.replay = replay
         self.class_weight = class_weight
         self.random_state = random_state
@@ -207,6 +214,7 @@ class LabelTreeClassifier(MultilabelClassifier):
             normalize=bool(text if self.normalize == "auto" else self.normalize),
             n_epochs=int(self.n_epochs),
             n_trees=int(self.n_trees),
+            neighbors=bool(self.neighbors),
             seed=seed,
         )
 

@@ -26,6 +26,7 @@ from .kernels import (
     row_factors,
     start_of,
 )
+from .neighbors import Neighbors, best_slope, nearest, no_neighbors, rows_to_keep, with_rows
 from .weights import LANES, SIZES, Blocks, enter_nodes, table_size
 
 N_DIMS = 64  # in which labels are grouped
@@ -35,6 +36,7 @@ _MOST_RECORDS = 1 << 18  # blocks that one call of the trainer may write: bounds
 _SHARES = 64  # into which the work is divided for threads
 _POWER_STEPS, _SWEEPS = 2, 10  # of the randomised SVD, of two-means
 _NEWTON_STEPS, _PENALTY = 50, 1e-3  # of the calibration
+_FEWEST_PAIRS, _HELD_OUT = 4096, 0.2  # (leaf, row) pairs, and the share of held-out rows, for nearest rows
 _FEW_LABELS = 512  # for which an exact decomposition is fast
 
 
@@ -82,7 +84,9 @@ def fit(
         own = options._replace(seed=options.seed + number)
         tree = _cluster(own, X, rows, labels, n_classes)
         tree.mass[:] = mass
-        own, blocks = _train_tree(_Task(own, rows, labels, tree, scale, n_jobs))
+        own, blocks, neighbors = _train_tree(_Task(own, rows, labels, tree, scale, n_jobs))
+        if neighbors is not None:
+            new["neighbors"] = neighbors
         if number == 0:
             calibrated = own  # online learning continues with the start of the first tree
         new[f"tree{suffix_of(number)}"], new[f"blocks{suffix_of(number)}"] = tree, blocks
@@ -106,10 +110,10 @@ def empty_blocks(options: Options, n_nodes: int, n_entries: int, n_records: int)
 # -- training ------------------------------------------------------------------------------------------------------
 
 
-def _train_tree(task: _Task) -> tuple[Options, Blocks]:
+def _train_tree(task: _Task) -> tuple[Options, Blocks, Neighbors | None]:
     """Routers first; the paths that they choose then determine which rows a leaf learns from.
 
-    Returns the options with a calibrated start, and the blocks.
+    Returns the options with a calibrated start, the blocks, and nearest rows if they help.
     """
     tree, options = task.tree, task.options
     blocks = empty_blocks(options, len(tree.parent), 1, 1)
@@ -124,7 +128,72 @@ def _train_tree(task: _Task) -> tuple[Options, Blocks]:
     start, bias = _start(task, blocks, pairs, True)
     options = options._replace(start=start.cosine, bias=bias)
     blocks.bias[tree.is_leaf != 0] = first_bias(options, True)
-    return options, _enter(options, blocks, [routers, _train(task, blocks, pairs, start)])
+    neighbors = _neighbors(task, blocks, pairs, start)
+    return options, _enter(options, blocks, [routers, _train(task, blocks, pairs, start)]), neighbors
+
+
+def _neighbors(task: _Task, blocks: Blocks, pairs: Pairs, start: Start) -> Neighbors | None:
+    """Training rows of each label, if held-out rows of a sample of leaves are predicted better with them."""
+    options, rows, label = task.options, task.rows, task.labels.label
+    suited = isinstance(rows.batch, Dense) and not (options.multilabel or options.normalize or options.n_trees > 1)
+    if not (options.neighbors and suited and len(pairs.node)):
+        return None
+    kept = rows_to_keep(label, rows.weight, len(task.scale.inverse), len(task.tree.leaf_of), options.seed)
+    slope = _slope(task, blocks, pairs, start, kept) if len(kept) else 0.0
+    if slope == 0.0:
+        return None
+    neighbors = no_neighbors(len(task.scale.inverse), slope)
+    return with_rows(neighbors, rows.batch.values[kept], label[kept])
+
+
+def _slope(task: _Task, blocks: Blocks, pairs: Pairs, start: Start, kept: np.ndarray) -> float:
+    """The weight of distances, from leaves that are trained without some of their rows."""
+    rng, options = np.random.default_rng(task.options.seed), task.options
+    most = max(_FEWEST_PAIRS, len(pairs.node) // 5)
+    leaves = rng.permutation(np.unique(pairs.node))
+    sizes = np.bincount(pairs.node)[leaves]
+    leaves = leaves[: 1 + np.searchsorted(np.cumsum(sizes), most)]
+    chosen = np.flatnonzero(np.isin(pairs.node, leaves))
+    chosen = np.sort(rng.permutation(chosen)[: 2 * most])  # the leaf of a small tree has all rows
+    held = (pairs.true[chosen] != 0) & (rng.random(len(chosen)) < _HELD_OUT)
+    learned, held = (Pairs(*(array[part] for array in pairs)) for part in (chosen[~held], chosen[held]))
+    scratch = blocks._replace(bias=blocks.bias.copy(), sq_norm=blocks.sq_norm.copy())
+    nodes, n_features, width = np.unique(learned.node), len(task.scale.inverse), blocks.bias.shape[1]
+    shape = len(nodes) * n_features, width
+    out = Trained(
+        nodes,
+        np.zeros(len(nodes), np.int64),
+        np.empty(shape[0], np.int32),
+        np.empty(shape, np.float32),
+        np.empty(shape, np.float32),
+    )
+    fit_nodes(task.tree, scratch, task.scale, task.rows, learned, start, options, out)
+    used = np.zeros(len(task.rows.weight), bool)
+    used[learned.row[learned.true != 0]] = True
+    kept = kept[used[kept]]
+    parts, end = [], np.cumsum(out.n_blocks)
+    for k, node in enumerate(nodes):
+        own, block = held.node == node, slice(end[k] - out.n_blocks[k], end[k])
+        near = kept[task.tree.leaf_of[task.labels.label[kept]] == node]
+        if own.any() and len(near):
+            weight = np.zeros((n_features, width), np.float32)
+            weight[out.feature[block]] = out.weight[block]
+            parts.append(_held_out_scores(task, node, weight, scratch.bias[node], held.row[own], near))
+    if not parts:
+        return 0.0
+    scores, distances, places = map(np.concatenate, zip(*parts, strict=True))
+    return best_slope(scores, distances, places)
+
+
+def _held_out_scores(task: _Task, node: int, weight: np.ndarray, bias: np.ndarray, row: np.ndarray, near: np.ndarray):
+    """(scores, distances, place of the true label) of held-out rows of a leaf; `near` are its other rows."""
+    values, labels, n_outputs = task.rows.batch.values, task.labels.label, task.tree.size[node]
+    scores = (values[row] * task.rows.factor[row, None]) @ weight + bias
+    scores = -np.logaddexp(0.0, -scores)
+    scores[:, n_outputs:] = -np.inf
+    place = task.tree.place_of[labels[near]]
+    near, place = near[np.argsort(place, kind="stable")], np.sort(place)
+    return scores, nearest(values[row], values[near], place, len(bias)), task.tree.place_of[labels[row]]
 
 
 def _start(task: _Task, blocks: Blocks, pairs: Pairs, leaf: bool) -> tuple[Start, float]:

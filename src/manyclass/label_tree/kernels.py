@@ -67,6 +67,7 @@ class Options(NamedTuple):
     normalize: bool  # scale rows to length 1; else divide them by the typical length
     n_epochs: int
     n_trees: int
+    neighbors: bool  # keep training rows if they help
     seed: int
 
 

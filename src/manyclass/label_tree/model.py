@@ -25,6 +25,7 @@ from .kernels import (
     merge_batch,
     predict_batch,
 )
+from .neighbors import BEST, Neighbors, check_neighbors, rank_again, with_rows
 from .weights import LANES, SIZES, Blocks, SlimBlocks, subtract, table_size
 
 NAME = "label-tree"
@@ -33,6 +34,7 @@ GROUPS = {
     **_TREE,
     **{f"{name}_*": kinds for name, kinds in _TREE.items()},
     "columns": (Columns, None),
+    "neighbors": (Neighbors, None),
     "scale": Scale,
     "seen": Seen,
     "run": Run,
@@ -97,6 +99,9 @@ def learn(
 ) -> None:
     """Learn all rows in order, with longer arrays whenever the kernel requires them. Mutates: state."""
     labels, rows = as_labels(labels), Rows(apply(state, batch), np.empty(len(weights), np.float32), weights)
+    if "neighbors" in state:
+        learned = weights > 0
+        state["neighbors"] = with_rows(state["neighbors"], rows.batch.values[learned], labels.label[learned])
     before = Stream(*(copy(state[name]) for name in Stream._fields))
     if state["seen"].mass[0] == 0.0:  # the first rows since `fit`: the running sums change from now on
         for tree, blocks in trees_of(state):
@@ -145,11 +150,14 @@ def _path_to_leaf(tree: LabelTree) -> list[int]:
 def _search(options: Options, state: State, batch: Batch, k: int) -> Predictions:
     """The k best labels: with several trees, those of the highest mean probability. -1 if fewer were reached."""
     n, trees, batch = rows_of(batch), trees_of(state), apply(state, batch)
-    out = Predictions(np.empty((n, k), np.int32), np.empty((n, k)), np.zeros((n, 4), np.int64))
+    n_best = max(k, BEST) if "neighbors" in state else k
+    out = Predictions(np.empty((n, n_best), np.int32), np.empty((n, n_best)), np.zeros((n, 4), np.int64))
     no_leaves = np.empty((n, 0), np.int32)
     if len(trees) == 1:
         predict_batch(*trees[0], state["scale"], batch, options, Found(no_leaves, *out), True)
-        return out
+        if "neighbors" in state:
+            rank_again(state["neighbors"], batch.values, *out)
+        return Predictions(out.labels[:, :k], out.scores[:, :k], out.work)
     most = _most_labels(options, state)
     labels, scores = np.empty((len(trees), n, most), np.int32), np.empty((len(trees), n, most))
     for number, tree in enumerate(trees):
@@ -257,6 +265,7 @@ def options_from_file(values: dict[str, Any]) -> dict[str, Any]:
     if "unit_rows" in out:
         out["normalize"], out["loss"] = out.pop("unit_rows"), LOSSES[out["loss"]]
         del out["cluster"]
+    out.setdefault("neighbors", False)
     if "C" not in out:
         bias = 0.0 if out["loss"] == SOFTMAX else -out["start"] / 3
         out |= {"C": 1.0, "router_start": out["start"] / 2, "bias": bias, "router_bias": bias / 2}
@@ -273,10 +282,13 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
     n_trees = sum(name.startswith("tree") for name in state)
     expected = {f"{name}{suffix_of(number)}" for name in ("tree", "blocks") for number in range(n_trees)}
     others = {"scale", "seen", "run"}
-    need(set(state) - {"columns"} == expected | others, "the trees are not numbered consecutively.")
+    need(set(state) - {"columns", "neighbors"} == expected | others, "the trees are not numbered consecutively.")
     if "columns" in state:
         n_columns = len(state["columns"].factor)
         need(n_columns == n_features, f"columns.factor has {n_columns} features, not {n_features}.")
+    if "neighbors" in state:
+        need(n_trees == 1 and not options.multilabel, "nearest rows are for one tree and one label per row.")
+        check_neighbors(state["neighbors"], n_features)
     for number, (tree, blocks) in enumerate(trees_of(state)):
         check_label_tree(tree, options.arity, n_classes)
         shape = len(tree.parent), -(-options.arity // LANES) * LANES
@@ -390,6 +402,9 @@ def trim(state: State, n_classes: int) -> State:
         if isinstance(blocks, Blocks):
             blocks = cut(blocks, node=n, entry=int(blocks.n_entries[0]), record=int(blocks.n_records[0]))
         out[f"blocks{suffix_of(number)}"] = blocks
+    if "neighbors" in state:
+        n, known = int(state["neighbors"].n_rows[0]), {"class": n_classes}
+        out["neighbors"] = cut(resize(state["neighbors"], **known), row=n, **known)
     return out
 
 

@@ -1,0 +1,176 @@
+"""Label tree: nearest training rows. A label of several shapes is not found by one weight vector.
+
+The model keeps training rows. The best labels of the tree are ranked again by
+
+    score - slope x squared distance to the nearest row of the label.
+
+`fit` chooses the slope on rows that it holds out at a sample of leaves, and keeps no rows unless they are predicted
+better with them. `partial_fit` adds rows of labels that have fewer than `MOST_ROWS`. For dense rows with one label
+each.
+"""
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
+
+from ..core.invariants import need, need_range
+from ..core.state import Array, Field, make, resize
+from ..jit import device, kernel
+
+BEST = 20  # labels that are ranked again
+MOST_ROWS = 128  # kept per label
+MOST_BYTES = 1 << 28  # of all kept rows
+FEWEST_ROWS = 2  # kept per label on average; fewer say little
+_STEEPEST = 100.0  # slope, in units of the median distance
+_LEAST_GAIN = 0.005  # of the held-out rows
+
+
+class Neighbors(NamedTuple):
+    """Training rows, those of a label as a linked list, and the weight of their distances."""
+
+    row: Annotated[Array, Field("f4", ("row", "feature"))]
+    before: Annotated[Array, Field("i8", ("row",), -1)]  # the next row of the label, which came before; -1: none
+    last: Annotated[Array, Field("i8", ("class",), -1)]  # the first row of each label's list; -1: none
+    size: Annotated[Array, Field("i8", ("class",))]  # rows of each label
+    n_rows: Annotated[Array, Field("i8", ("one",))]
+    slope: Annotated[Array, Field("f8", ("one",))]
+
+
+def no_neighbors(n_features: int, slope: float) -> Neighbors:
+    """No rows yet."""
+    out: Neighbors = make(Neighbors, row=0, feature=n_features, **{"class": 1})
+    out.slope[0] = slope
+    return out
+
+
+def with_rows(neighbors: Neighbors, values: np.ndarray, labels: np.ndarray) -> Neighbors:
+    """With the rows of labels that do not have enough yet, in the given order."""
+    n_rows, n_classes = int(neighbors.n_rows[0]) + len(labels), int(labels.max(initial=0)) + 1
+    sizes = {"row": n_rows + n_rows // 2} if n_rows > len(neighbors.before) else {}
+    if n_classes > len(neighbors.last):
+        sizes["class"] = n_classes + n_classes // 2
+    neighbors = resize(neighbors, **sizes)
+    add_rows(neighbors, values, labels)
+    return neighbors
+
+
+@kernel
+def add_rows(neighbors, values, labels):
+    """Append rows to the lists of their labels. Mutates: neighbors. Cost: O(features) per row."""
+    for i in range(len(labels)):
+        label, at = labels[i], neighbors.n_rows[0]
+        if neighbors.size[label] < MOST_ROWS:
+            neighbors.row[at] = values[i]
+            neighbors.before[at], neighbors.last[label] = neighbors.last[label], at
+            neighbors.size[label] += 1
+            neighbors.n_rows[0] = at + 1
+
+
+def rows_to_keep(label: np.ndarray, weights: np.ndarray, n_features: int, n_classes: int, seed: int) -> np.ndarray:
+    """A random sample of the rows of each label, sorted by label; empty if there would be too few per label."""
+    n_labels = len(np.unique(label))
+    most = min(MOST_ROWS, MOST_BYTES // (4 * n_features * n_labels))
+    order = np.random.default_rng(seed).permutation(np.flatnonzero(weights > 0))
+    order = order[np.argsort(label[order], kind="stable")]
+    begins = np.searchsorted(label[order], np.arange(n_classes))
+    order = order[np.arange(len(order)) - begins[label[order]] < most]
+    return order if len(order) >= FEWEST_ROWS * n_labels else order[:0]
+
+
+def nearest(rows: np.ndarray, others: np.ndarray, group: np.ndarray, n_groups: int) -> np.ndarray:
+    """Squared distances (row, group) to the nearest of the other rows of each group; `group` is sorted.
+
+    A group without rows gets the distance of the nearest group.
+    """
+    squares = (rows**2).sum(axis=1)[:, None] + (others**2).sum(axis=1) - 2 * rows @ others.T
+    present, first = np.unique(group, return_index=True)
+    out = np.full((len(rows), n_groups), np.inf)
+    out[:, present] = np.minimum.reduceat(np.maximum(squares, 0.0), first, axis=1)
+    return np.where(np.isinf(out), out.min(axis=1, keepdims=True), out)
+
+
+def best_slope(scores: np.ndarray, distances: np.ndarray, true: np.ndarray) -> float:
+    """The slope with the highest likelihood of the true labels; 0 unless it predicts clearly more rows well.
+
+    `scores` and `distances` are (row, label), `true` is the position of the true label in each row.
+    """
+    at = np.arange(len(true))
+    unit = np.median(distances[at, true]) if len(true) else 0.0
+    if not unit > 0:
+        return 0.0
+
+    def loss(slope: float) -> float:
+        ranked = scores - slope * distances / unit
+        return float((logsumexp(ranked, axis=1) - ranked[at, true]).sum())
+
+    slope = float(minimize_scalar(loss, bounds=(0.0, _STEEPEST), method="bounded").x) / unit
+    before = scores.argmax(axis=1) == true
+    after = (scores - slope * distances).argmax(axis=1) == true
+    gained, lost = np.count_nonzero(after & ~before), np.count_nonzero(before & ~after)
+    return slope if gained - lost > max(_LEAST_GAIN * len(true), 1.5 * np.sqrt(gained + lost)) else 0.0
+
+
+@device
+def _squared_distance(x, other):
+    """Cost: O(features)."""
+    total = np.float32(0.0)
+    for f in range(len(x)):
+        total += (x[f] - other[f]) ** 2
+    return total
+
+
+@kernel
+def rank_again(neighbors, values, labels, scores, work):
+    """Subtract slope x distance from the scores of each row, and sort its best labels again.
+
+    A label without rows gets the distance of the nearest label; labels beyond the `BEST` first get the largest
+    distance and stay where they are. Mutates: labels, scores, work. Cost: O(BEST x MOST_ROWS x features) per row.
+    """
+    distance = np.empty(BEST, np.float32)
+    for i in range(len(labels)):
+        n = 0
+        while n < min(BEST, labels.shape[1]) and labels[i, n] >= 0:
+            n += 1
+        smallest, largest = np.float32(np.inf), np.float32(-1.0)
+        for c in range(n):
+            distance[c] = np.inf
+            label = labels[i, c]
+            k = neighbors.last[label] if label < len(neighbors.last) else -1
+            while k >= 0:
+                distance[c] = min(distance[c], _squared_distance(values[i], neighbors.row[k]))
+                work[i, 3] += 1
+                k = neighbors.before[k]
+            smallest = min(smallest, distance[c])
+            if distance[c] < np.inf:
+                largest = max(largest, distance[c])
+        if largest < 0:
+            continue
+        for c in range(labels.shape[1]):
+            own = largest if c >= n else smallest if distance[c] == np.inf else distance[c]
+            scores[i, c] -= neighbors.slope[0] * own
+        _sort_first(labels[i], scores[i], n)
+
+
+@device
+def _sort_first(labels, scores, n):
+    """Sort the first n labels by score, highest first; equal ones stay in order. Cost: O(n^2)."""
+    for c in range(1, n):
+        label, score, at = labels[c], scores[c], c
+        while at > 0 and scores[at - 1] < score:
+            labels[at], scores[at] = labels[at - 1], scores[at - 1]
+            at -= 1
+        labels[at], scores[at] = label, score
+
+
+def check_neighbors(neighbors: Neighbors, n_features: int) -> None:
+    """ModelFormatError unless the kernel may run on it."""
+    shape, n = neighbors.row.shape, int(neighbors.n_rows[0])
+    need(shape[1] == n_features, f"neighbors.row has {shape[1]} features, not {n_features}.")
+    need(0 <= n <= shape[0], f"neighbors.n_rows is {n}, the capacity is {shape[0]}.")
+    need_range("neighbors.last", neighbors.last, -1, n)
+    need_range("neighbors.size", neighbors.size, 0, n + 1)
+    need_range("neighbors.before", neighbors.before, -1, max(n, 1))
+    need((neighbors.before[:n] < np.arange(n)).all(), "neighbors.before has a cycle.")
+    need(neighbors.slope[0] >= 0, f"neighbors.slope is {neighbors.slope[0]}.")

@@ -1,0 +1,145 @@
+"""Nearest training rows, by which dense rows are ranked again."""
+
+import numpy as np
+import pytest
+from sklearn.neighbors import NearestNeighbors
+
+from manyclass import LabelTreeClassifier, load_model
+from manyclass.core.model_file import ModelFormatError
+from manyclass.core.state import cut
+from manyclass.label_tree.neighbors import (
+    BEST,
+    MOST_ROWS,
+    best_slope,
+    check_neighbors,
+    nearest,
+    no_neighbors,
+    rank_again,
+    rows_to_keep,
+    with_rows,
+)
+
+
+@pytest.fixture(scope="module")
+def shapes():
+    """Sixty labels, each with rows at three random places: no line separates them."""
+    rng = np.random.default_rng(0)
+    places, y = rng.standard_normal((60, 3, 6)), np.tile(np.arange(60), 50)
+    X = places[y, rng.integers(0, 3, len(y))] + 0.15 * rng.standard_normal((len(y), 6))
+    return X[:2400].astype(np.float32), y[:2400], X[2400:].astype(np.float32), y[2400:]
+
+
+@pytest.fixture(scope="module")
+def model(shapes):
+    return LabelTreeClassifier(random_state=0).fit(*shapes[:2])
+
+
+def test_labels_of_several_shapes_are_found(shapes, model):
+    X, y, X_test, y_test = shapes
+    linear = LabelTreeClassifier(random_state=0, neighbors=False).fit(X, y)
+    assert "neighbors" not in linear._state
+    assert linear.score(X_test, y_test) < 0.7
+    assert model.score(X_test, y_test) > 0.85
+    assert model.diagnose(X_test, y_test)["candidates_scored"] > BEST
+
+
+def test_no_rows_are_kept_where_they_do_not_help():
+    rng = np.random.default_rng(0)
+    y = np.tile(np.arange(40), 50)
+    X = rng.standard_normal((40, 30))[y] + 2.0 * rng.standard_normal((2000, 30))  # linear, and noisy
+    assert "neighbors" not in LabelTreeClassifier(random_state=0).fit(X, y)._state
+
+
+def test_distances_are_those_of_nearest_neighbours(shapes):
+    X, y, X_test, _ = shapes
+    order = np.argsort(y, kind="stable")
+    found = nearest(X_test[:9], X[order], y[order], 61)
+    for label in range(60):
+        expected = NearestNeighbors(n_neighbors=1).fit(X[y == label]).kneighbors(X_test[:9])[0][:, 0] ** 2
+        np.testing.assert_allclose(found[:, label], expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(found[:, 60], found[:, :60].min(axis=1))
+
+
+def test_ranking_again_is_score_minus_slope_times_distance():
+    row = np.array([[0.0], [1.0], [5.0]], np.float32)
+    neighbors = with_rows(no_neighbors(1, 0.5), row, np.array([0, 0, 1]))  # label 2 has no rows
+    labels, scores = np.array([[1, 0, 2, -1]], np.int32), np.array([[0.0, -1.0, -1.5, -np.inf]])
+    work = np.zeros((1, 4), np.int64)
+    rank_again(neighbors, np.array([[2.0]], np.float32), labels, scores, work)
+    assert labels.tolist() == [[0, 2, 1, -1]]
+    np.testing.assert_allclose(scores[0, :3], [-1.0 - 0.5 * 1, -1.5 - 0.5 * 1, 0.0 - 0.5 * 9])
+    assert work[0, 3] == 3
+
+
+def test_topk_is_a_prefix_of_the_next(shapes, model):
+    X_test = shapes[2]
+    labels, scores = model.predict_topk(X_test, 60)
+    for k in (1, 5, BEST, BEST + 1, 40):
+        fewer_labels, fewer_scores = model.predict_topk(X_test, k)
+        np.testing.assert_array_equal(fewer_labels, labels[:, :k])
+        np.testing.assert_array_equal(fewer_scores, scores[:, :k])
+    reached = np.isfinite(scores)
+    assert (np.diff(np.where(reached, scores, -1e9), axis=1) <= 0).all()
+    np.testing.assert_array_equal(model.classes_[model.predict_proba(X_test).argmax(axis=1)], labels[:, 0])
+
+
+def test_files_threads_and_new_labels(shapes, model, tmp_path):
+    X, y, X_test, _ = shapes
+    for slim in (False, True):
+        model.save(tmp_path / "model", slim=slim)
+        np.testing.assert_array_equal(load_model(tmp_path / "model").predict(X_test), model.predict(X_test))
+    model.save(tmp_path / "one")
+    LabelTreeClassifier(random_state=0, n_jobs=2).fit(X, y).set_params(n_jobs=1).save(tmp_path / "two")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    more = load_model(tmp_path / "one").partial_fit(np.full((30, 6), 9.0), np.full(30, 99))
+    assert (more.predict(np.full((2, 6), 9.0)) == 99).all()
+    assert (more.predict(X_test) == model.predict(X_test)).mean() > 0.85  # far rows move the routers
+    more.partial_fit(np.full((2 * MOST_ROWS, 6), 9.0), np.full(2 * MOST_ROWS, 99))
+    assert more._state["neighbors"].size[60] == MOST_ROWS
+    more.save(tmp_path / "more")
+    np.testing.assert_array_equal(load_model(tmp_path / "more").predict(X_test), more.predict(X_test))
+
+
+def test_a_sample_of_the_rows_of_each_label_is_kept():
+    label = np.repeat(np.arange(3), [400, 5, 200])
+    weights = np.ones(605)
+    weights[:10] = 0
+    kept = rows_to_keep(label, weights, 8, 3, 0)
+    assert np.bincount(label[kept]).tolist() == [128, 5, 128]
+    assert (np.diff(label[kept]) >= 0).all()
+    assert (weights[kept] > 0).all()
+    assert not len(rows_to_keep(np.arange(100), np.ones(100), 8, 100, 0))  # one row per label
+    assert not len(rows_to_keep(label, weights, 1 << 26, 3, 0))  # they would need too much memory
+
+
+def test_the_slope_is_zero_unless_it_helps():
+    rng = np.random.default_rng(0)
+    true = rng.integers(0, 5, 400)
+    noise = rng.random((400, 5))
+    informative = noise + 1.0
+    informative[np.arange(400), true] *= 0.1
+    assert best_slope(noise, informative, true) > 0
+    assert best_slope(noise, rng.random((400, 5)), true) == 0
+    assert best_slope(noise, np.zeros((400, 5)), true) == 0
+    assert best_slope(noise[:0], noise[:0], true[:0]) == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("row", np.zeros((4, 5), np.float32)),
+        ("before", np.array([-1, 1, -1, -1])),
+        ("before", np.array([3, 0, -1, -1])),
+        ("before", np.array([-2, 0, -1, -1])),
+        ("last", np.array([1, 2, 4])),
+        ("last", np.array([-2, 2, 3])),
+        ("size", np.array([-1, 1, 1])),
+        ("n_rows", np.array([5])),
+        ("slope", np.array([-1.0])),
+    ],
+)
+def test_wrong_neighbors_in_a_file_are_refused(field, value):
+    right = cut(with_rows(no_neighbors(2, 1.0), np.zeros((4, 2), np.float32), np.array([0, 0, 1, 2])), row=4)
+    check_neighbors(right, 2)
+    with pytest.raises(ModelFormatError):
+        check_neighbors(right._replace(**{field: value}), 2)
