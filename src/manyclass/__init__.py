@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .io import DataError
     from .label_tree.estimator import LabelTreeClassifier
     from .lom_tree.estimator import LomTreeClassifier
+    from .many_class import ManyClassClassifier
     from .mlom_tree.estimator import MlomTreeClassifier
     from .one_against_all.estimator import OneAgainstAllClassifier
     from .recall_tree.estimator import RecallTreeClassifier
@@ -24,6 +25,7 @@ _MODULES = {
     "Hellinger": ".spectral_tree.estimator",
     "LabelTreeClassifier": ".label_tree.estimator",
     "LomTreeClassifier": ".lom_tree.estimator",
+    "ManyClassClassifier": ".many_class",
     "MlomTreeClassifier": ".mlom_tree.estimator",
     "ModelFormatError": ".core.model_file",
     "NormalizedAdaGrad": ".core.learners",
@@ -42,6 +44,7 @@ __all__ = [
     "Hellinger",
     "LabelTreeClassifier",
     "LomTreeClassifier",
+    "ManyClassClassifier",
     "MlomTreeClassifier",
     "ModelFormatError",
     "NormalizedAdaGrad",
