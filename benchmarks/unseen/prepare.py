@@ -1,7 +1,7 @@
 """From a table to training and test rows: rows per label, split, features, no test row that training has."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,22 +60,31 @@ def split(table: Table, features: Features) -> Split:
     parts = [np.flatnonzero(~is_test), np.flatnonzero(is_test)]
     train, test = (table.take(rows) for rows in parts)
     X_train, X_test = features(train, test)
-    new = np.flatnonzero(~repeated(X_train, X_test))
+    old = repeated(_entries(train), _entries(test)) | repeated(_rounded(X_train), _rounded(X_test))
+    new = np.flatnonzero(~old)
     texts = (list(train.texts), [test.texts[row] for row in new]) if len(table.texts) else None
     return Split(X_train, y[parts[0]], X_test[new], y[parts[1]][new], labels, texts)
 
 
-def repeated(X_train: Any, X_test: Any) -> np.ndarray:
-    """For each test row, whether a training row has the same values."""
-    known = set(_row_bytes(X_train))
-    return np.array([row in known for row in _row_bytes(X_test)], bool)
+def repeated(train: Iterable[Hashable], test: Iterable[Hashable]) -> np.ndarray:
+    """For each test row, whether it is among the training rows."""
+    known = set(train)
+    return np.array([row in known for row in test], bool)
 
 
-def _row_bytes(X: Any) -> Iterable[bytes]:
-    if not sp.issparse(X):
-        return (row.tobytes() for row in np.ascontiguousarray(X))
+def _entries(table: Table) -> list[tuple]:
+    """Rows of a table without their labels."""
+    numbers = () if table.numbers is None else [*map(tuple, table.numbers.tolist())]
+    return list(zip(*(column for column in (table.texts, table.categories, numbers) if len(column)), strict=True))
+
+
+def _rounded(X: Any) -> Iterable[bytes]:
+    """Rows of features; rounded, since the last digits depend on the order of the words."""
+    X = sp.csr_matrix(X, copy=True)
+    X.sort_indices()
+    values = np.round(X.data, 4)
     spans = zip(X.indptr[:-1], X.indptr[1:], strict=True)
-    return (X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in spans)
+    return (X.indices[a:b].tobytes() + values[a:b].tobytes() for a, b in spans)
 
 
 def words(train: Table, test: Table) -> tuple[Any, Any]:

@@ -186,9 +186,14 @@ def test_split(features):
 
 
 def test_test_rows_that_training_has_are_left_out():
-    dense = np.array([[1, 2], [3, 4]], np.float32), np.array([[3, 4], [4, 3]], np.float32)
-    for kind in (np.asarray, sp.csr_matrix):
-        np.testing.assert_array_equal(repeated(*map(kind, dense)), [True, False])
+    np.testing.assert_array_equal(repeated(["a", "b"], ["c", "b"]), [False, True])
+    texts = [f"{common} Zeta alpha mu" for common in ("one", "two", "three", "four", "five")]
+    for some in (texts, [text.lower() for text in texts]):  # the same words: the same features
+        twice = Table(["a"] * 5 + ["b"] * 5, texts + some[::-1])
+        for features in (words, characters):
+            made = split(twice, features)
+            assert (made.X_train.shape[0], made.X_test.shape[0]) == (8, 0)
+    assert split(Table(["a"] * 5 + ["b"] * 5, [f"x{i} y" for i in range(10)]), words).X_test.shape[0] == 2
     same = Table(["a"] * 5 + ["b"] * 5, [f"text {i}" for i in range(10)], (), np.ones((10, 1)))
     assert split(same, measures).X_test.shape == (0, 1)
 
