@@ -16,7 +16,7 @@ from benchmarks.cell import read_texts, write_texts
 from benchmarks.race_run import Plan, read_cells, run_race
 from benchmarks.runners import fast_text
 from benchmarks.sets import SetUnavailable, prepare, texts_of
-from benchmarks.unseen import archives, build, readers, run
+from benchmarks.unseen import archives, build, causes, readers, run
 from benchmarks.unseen.prepare import characters, embedded, measures, mixed, repeated, split, trim, words
 from benchmarks.unseen.readers import Table
 from manyclass.datasets.packed import write_packed
@@ -262,6 +262,16 @@ def test_run_writes_the_page(folder, capsys):
     assert "| devices | PCI device → vendor | Debian pci.ids | 48 | 12 | 6 |" in text
     assert "| set | RecallTree | LinearSVC | 10-NN |" in text
     assert all(f"{100 * cell['precision']['1']:.2f}" in text for cell in cells)
+
+
+def test_causes_of_losses(folder, capsys):
+    assert causes.scale_ratio(np.array([[1, 0, 30, 0.5], [1, 0, 40, 0.5]])) == pytest.approx(np.sqrt(1250))
+    assert causes.main(["--sets", "letters", "kanji", "--entrants", "recall-tree"]) == 0
+    told = capsys.readouterr()
+    assert "kanji: left out" in told.err
+    assert told.out.splitlines()[0] == f"| {' | '.join(causes.HEAD)} |"
+    training, test, recall = (float(word) for word in told.out.splitlines()[2].split(" | ")[2:5])
+    assert 0 < training <= 100 and 0 <= test <= recall <= 100
 
 
 def test_estimators_that_do_not_exist_yet_are_left_out():
