@@ -22,7 +22,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,6 +61,17 @@ class Plan:
     end_seconds: float | None = None  # no cell is begun later than this after the start
     commands: Mapping[str, Sequence[str]] = field(default_factory=dict)  # a peer's Python, instead of installing it
     again: Sequence[str] = ()  # sets, entrants or cells (``set/entrant``) to run though they have a result
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Within it, SIGINT and SIGTERM raise KeyboardInterrupt, which ends the running cell: no peer stays behind."""
+    before = [(number, signal.signal(number, signal.default_int_handler)) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 def run_race(plan: Plan, say: Callable[[str], None] = print) -> None:

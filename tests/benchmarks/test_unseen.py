@@ -2,8 +2,10 @@
 
 import gzip
 import io
+import subprocess
 import sys
 import tarfile
+import time
 import zipfile
 from pathlib import Path
 
@@ -284,3 +286,21 @@ def test_a_set_that_cannot_be_fetched_is_left_out(tmp_path, monkeypatch, capsys)
     archives.debian_index.cache_clear()
     assert build.main(["--folder", str(tmp_path), "--sets", "sources"]) == 1
     assert "sources: left out, file://" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_run_that_is_told_to_end_ends_its_cell(folder):
+    """SIGTERM during a cell: exit status 130 and no process left."""
+    lines = "import sys; from pathlib import Path; from benchmarks.unseen import run; "
+    lines += f"sys.exit(run.main(['--sets', 'letters', '--entrants', 'recall-tree'], home=Path({str(folder)!r})))"
+    process = subprocess.Popen([sys.executable, "-c", lines], cwd=run.ROOT, stderr=subprocess.PIPE, text=True)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    cells = []
+    while not cells:
+        time.sleep(0.1)
+        found = [Path(f"/proc/{child}") for child in children.read_text().split()]
+        cells = [path for path in found if path.exists() and "benchmarks.cell" in (path / "cmdline").read_text()]
+    process.terminate()
+    assert "the same command goes on" in process.communicate()[1]
+    assert process.returncode == 130
+    assert not cells[0].exists()
