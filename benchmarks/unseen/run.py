@@ -84,7 +84,7 @@ def _setting(cells: Sequence[dict[str, Any]]) -> str:
         f"{min(dates)} to {max(dates)}; commit {', '.join(sorted(commits))}. Time limit: {' or '.join(caps)} s. "
         "All have default options, except `max_iter=1000` of LogisticRegression. fastText takes the raw texts: "
         "with its defaults, and with `lr=1.0, epoch=25, wordNgrams=2` of its tutorial. 10-NN is "
-        "`KNeighborsClassifier(10)`. A dash: not possible, or see the notes at the end."
+        "`KNeighborsClassifier(10)`. A dash: not run, not possible, or in the notes below."
     )
 
 
