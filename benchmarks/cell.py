@@ -19,6 +19,7 @@ from benchmarks.sets import Rows
 from manyclass.metrics import precision_at_k
 
 PARTS = ("X_train", "y_train", "X_test", "y_test")
+TEXTS = ("text_train.txt", "text_test.txt")
 K = 5
 FEW = 2000  # rows to compile on
 
@@ -42,11 +43,25 @@ def read_rows(folder: Path) -> Rows:
     return found[0], found[1], found[2], found[3]
 
 
+def write_texts(folder: Path, texts: tuple[np.ndarray, np.ndarray]) -> None:
+    """Put the texts of the rows beside them."""
+    for part, lines in zip(TEXTS, texts, strict=True):
+        (folder / part).write_text("\n".join(lines), encoding="utf-8")
+
+
+def read_texts(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Read what `write_texts` wrote."""
+    found = [(folder / part).read_text(encoding="utf-8").split("\n") for part in TEXTS]
+    return np.array(found[0], object), np.array(found[1], object)
+
+
 def main(folder: Path) -> None:
     """Do what `request.json` asks for."""
     request = json.loads((folder / "request.json").read_text()) | {"folder": str(folder)}
     _limit_memory(request["memory_bytes"])
     X, y, X_test, y_test = read_rows(Path(request["rows"]))
+    if request["text"]:
+        X, X_test = read_texts(Path(request["rows"]))
     if request["n_test"] is not None and request["n_test"] < X_test.shape[0]:
         asked = np.linspace(0, X_test.shape[0] - 1, request["n_test"]).astype(int)  # spread: tests come sorted too
         X_test, y_test = X_test[asked], y_test[asked]

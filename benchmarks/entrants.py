@@ -24,6 +24,7 @@ class Entrant:
     one_label: bool = True
     several: bool = False
     numbers: bool = True  # takes rows of numbers, not only of words
+    text: bool = False  # takes the texts of the rows instead of their features
     n_test: int | None = None  # asked about so many test rows only
 
     @property
@@ -33,7 +34,8 @@ class Entrant:
 
     def takes(self, one: RaceSet) -> bool:
         """Whether the set is of a kind that it can learn."""
-        return (self.several if one.several else self.one_label) and (self.numbers or one.words)
+        kind = one.text if self.text else self.numbers or one.words
+        return (self.several if one.several else self.one_label) and kind
 
 
 def _both(name: str, title: str, family: str, numbers: bool = True) -> Entrant:

@@ -53,6 +53,8 @@ SCIKIT = ("scikit-learn",)
 RIVER = ("river scipy",)
 # As many words and passes as fastText's own tutorial for texts with tags takes.
 TUTORIAL = {"epoch": 25, "lr": 0.5, "dim": 100, "minCount": 1}
+# The last settings of its tutorial on classification.
+TWO_WORDS = {"lr": 1.0, "epoch": 25, "wordNgrams": 2}
 LOGISTIC = {"loss_function": "logistic", "passes": 10}
 PEERS: Mapping[str, Peer] = MappingProxyType(
     {
@@ -72,10 +74,18 @@ PEERS: Mapping[str, Peer] = MappingProxyType(
         "fasttext-hs": Peer("fasttext", FASTTEXT, {"loss": "hs", **TUTORIAL}),
         "fasttext-softmax": Peer("fasttext", FASTTEXT, {"loss": "softmax", **TUTORIAL}),
         "fasttext-ova": Peer("fasttext", FASTTEXT, {"loss": "ova", **TUTORIAL}),
+        "fasttext": Peer("fasttext", FASTTEXT, {}),
+        "fasttext-two-words": Peer("fasttext", FASTTEXT, TWO_WORDS),
         "sklearn-sgd": Peer("scikit-learn", SCIKIT, {"learner": "sgd", "loss": "log_loss", "random_state": 0}),
         "sklearn-logistic": Peer("scikit-learn", SCIKIT, {"learner": "logistic", "random_state": 0}),
         "sklearn-extra-trees": Peer("scikit-learn", SCIKIT, {"learner": "extra-trees", "random_state": 0}),
         "sklearn-neighbours": Peer("scikit-learn", SCIKIT, {"learner": "neighbours", "n_neighbors": 10}),
+        "sklearn-logistic-1000": Peer("scikit-learn", SCIKIT, {"learner": "logistic", "max_iter": 1000}),
+        "sklearn-linear-svc": Peer("scikit-learn", SCIKIT, {"learner": "linear-svc", "random_state": 0}),
+        "sklearn-10-neighbours": Peer("scikit-learn", SCIKIT, {"learner": "k-neighbours", "n_neighbors": 10}),
+        "sklearn-10-cosine": Peer(
+            "scikit-learn", SCIKIT, {"learner": "k-neighbours", "n_neighbors": 10, "metric": "cosine"}
+        ),
         "river-one-vs-rest": Peer("river", RIVER, {"learner": "one-vs-rest"}),
         "river-hoeffding-tree": Peer("river", RIVER, {"learner": "hoeffding-tree"}),
     }
@@ -114,7 +124,7 @@ def run_peer(
     name : str
         The peer and its settings, one of `PEERS`.
     X_train, X_test : array or sparse matrix of shape (n_rows, n_features)
-        Given to the peer as float32.
+        Given to the peer as float32. For fastText also arrays of texts without line breaks, of type object.
     Y_train, Y_test : array of int of shape (n_rows,), or sparse matrix of shape (n_rows, n_labels)
         Classes counted from 0, or an indicator matrix of labels.
     folder : path
@@ -147,12 +157,14 @@ def run_peer(
     k, threads = index(k), index(threads)
     if k < 1 or threads < 1:
         raise ValueError(f"k and threads must be 1 or more, got {k} and {threads}.")
-    X_train, X_test = (sp.csr_matrix(X, dtype=np.float32) for X in (X_train, X_test))
+    text = isinstance(X_train, np.ndarray) and X_train.dtype.kind == "O"
+    if not text:
+        X_train, X_test = (sp.csr_matrix(X, dtype=np.float32) for X in (X_train, X_test))
     labels_train, labels_test = _indicators(Y_train, Y_test)
     for part, X, Y in (("train", X_train, labels_train), ("test", X_test, labels_test)):
         if X.shape[0] != Y.shape[0] or X.shape[0] == 0:
             raise ValueError(f"X_{part} has {X.shape[0]} rows and Y_{part} {Y.shape[0]}; both need the same, above 0.")
-    if X_train.shape[1] != X_test.shape[1]:
+    if not text and X_train.shape[1] != X_test.shape[1]:
         raise ValueError(f"X_train has {X_train.shape[1]} columns and X_test {X_test.shape[1]}; they must be the same.")
     peer = PEERS[name]
     settings = {**peer.options, **(options or {})}
@@ -161,8 +173,11 @@ def run_peer(
 
     with tempfile.TemporaryDirectory(prefix="manyclass-peer-") as exchange:
         work = Path(exchange)
-        for file, matrix in (("X_train", X_train), ("Y_train", labels_train), ("X_test", X_test)):
-            sp.save_npz(work / f"{file}.npz", matrix, compressed=False)
+        for file, rows in (("X_train", X_train), ("Y_train", labels_train), ("X_test", X_test)):
+            if sp.issparse(rows):
+                sp.save_npz(work / f"{file}.npz", rows, compressed=False)
+            else:
+                (work / f"{file}.txt").write_text("\n".join(rows), encoding="utf-8")
         request = {"peer": peer.peer, "options": settings, "k": k, "threads": threads}
         request["several"] = np.ndim(Y_train) == 2 or sp.issparse(Y_train)
         (work / "request.json").write_text(json.dumps(request))

@@ -4,7 +4,6 @@ import argparse
 import dataclasses
 import math
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ if __name__ == "__main__":
 from benchmarks.entrants import ENTRANTS  # noqa: E402
 from benchmarks.origin import physical_bytes  # noqa: E402
 from benchmarks.race_page import summary, write_page  # noqa: E402
-from benchmarks.race_run import Plan, read_cells, run_race  # noqa: E402
+from benchmarks.race_run import Plan, ended_by_signals, read_cells, run_race  # noqa: E402
 from benchmarks.sets import SETS  # noqa: E402
 
 HOME, PAGE = ROOT / "benchmarks" / "race", ROOT / "docs" / "race.md"
@@ -48,18 +47,14 @@ def main(arguments: Sequence[str] | None = None, home: Path = HOME, page: Path =
         home, page = home / "quick", home / "quick" / page.name
     plan = _plan(options, home / "cells")
     status = 0
-    # Told to end, by a terminal or a system that shuts down, it ends the cell that runs: no peer stays behind.
-    before = [(number, signal.signal(number, signal.default_int_handler)) for number in (signal.SIGINT, signal.SIGTERM)]
     try:
         if not options.page_only:
-            run_race(plan, lambda line: print(line, flush=True))
+            with ended_by_signals():
+                run_race(plan, lambda line: print(line, flush=True))
     except KeyboardInterrupt:
         without = " without --again" if options.again else ""
         print(f"interrupted; the same command{without} goes on from here", file=sys.stderr)
         status = 130
-    finally:
-        for number, handler in before:
-            signal.signal(number, handler)
     cells = read_cells(plan.cells)
     if cells:
         write_page(cells, page, home / "figures")

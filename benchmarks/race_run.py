@@ -22,7 +22,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,11 +32,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.cell import write_rows
+from benchmarks.cell import write_rows, write_texts
 from benchmarks.entrants import ENTRANTS, Entrant, settings_of
 from benchmarks.origin import ROOT, commit, machine
 from benchmarks.peers import PEERS
-from benchmarks.sets import SETS, RaceSet, Rows, SetUnavailable, prepare
+from benchmarks.sets import SETS, RaceSet, Rows, SetUnavailable, prepare, texts_of
 from benchmarks.vw import PeerUnavailable, peer_environment
 
 DONE, FAILED, LATE, SKIPPED, ABSENT = "done", "failed", "late", "skipped", "not installed"
@@ -49,6 +50,8 @@ class Plan:
     environments: Path  # where the peers are installed
     sets: Sequence[str] = tuple(SETS)
     entrants: Sequence[str] = tuple(ENTRANTS)
+    known_sets: Mapping[str, RaceSet] = field(default_factory=lambda: SETS)
+    known_entrants: Mapping[str, Entrant] = field(default_factory=lambda: ENTRANTS)
     cap_seconds: float = 300.0  # for the process of one cell
     memory_bytes: int | None = None  # for the process of one cell
     threads: int = 2
@@ -58,6 +61,17 @@ class Plan:
     end_seconds: float | None = None  # no cell is begun later than this after the start
     commands: Mapping[str, Sequence[str]] = field(default_factory=dict)  # a peer's Python, instead of installing it
     again: Sequence[str] = ()  # sets, entrants or cells (``set/entrant``) to run though they have a result
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Within it, SIGINT and SIGTERM raise KeyboardInterrupt, which ends the running cell: no peer stays behind."""
+    before = [(number, signal.signal(number, signal.default_int_handler)) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 def run_race(plan: Plan, say: Callable[[str], None] = print) -> None:
@@ -78,8 +92,8 @@ def run_race(plan: Plan, say: Callable[[str], None] = print) -> None:
     plan.cells.mkdir(parents=True, exist_ok=True)
     started: dict[str, list[str] | str] = {}
     for name in plan.sets:
-        one = SETS[name]
-        able = [entrant for entrant in map(ENTRANTS.__getitem__, plan.entrants) if entrant.takes(one)]
+        one = plan.known_sets[name]
+        able = [entrant for entrant in map(plan.known_entrants.__getitem__, plan.entrants) if entrant.takes(one)]
         waiting = [entrant for entrant in able if _waits(plan, one, entrant)]
         if not waiting:
             continue
@@ -90,6 +104,8 @@ def run_race(plan: Plan, say: Callable[[str], None] = print) -> None:
             continue
         with tempfile.TemporaryDirectory(prefix="manyclass-race-") as work:
             write_rows(Path(work) / "rows", rows)
+            if one.text:
+                write_texts(Path(work) / "rows", texts_of(one, plan.n_train, plan.n_test))
             facts = _facts(rows)
             del rows
             for entrant in waiting:
@@ -101,11 +117,13 @@ def run_race(plan: Plan, say: Callable[[str], None] = print) -> None:
                 say(line_of(cell))
 
 
-def read_cells(folder: Path) -> list[dict[str, Any]]:
+def read_cells(
+    folder: Path, sets: Mapping[str, RaceSet] = SETS, entrants: Mapping[str, Entrant] = ENTRANTS
+) -> list[dict[str, Any]]:
     """All results in a folder, those of known sets and entrants, in their order."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
-    known = [cell for cell in found if cell["set"] in SETS and cell["entrant"] in ENTRANTS]
-    places = list(SETS), list(ENTRANTS)
+    known = [cell for cell in found if cell["set"] in sets and cell["entrant"] in entrants]
+    places = list(sets), list(entrants)
     return sorted(known, key=lambda cell: (places[0].index(cell["set"]), places[1].index(cell["entrant"])))
 
 
@@ -176,13 +194,15 @@ def _cell(
     request = {
         "entrant": entrant.name, "estimator": entrant.estimator, "settings": settings, "threads": plan.threads,
         "n_test": entrant.n_test, "rows": str(work / "rows"), "command": command, "memory_bytes": plan.memory_bytes,
+        "text": entrant.text,
     }  # fmt: skip
     return {**cell, **run_capped(request, work / "cell", plan.cap_seconds, plan.threads)}
 
 
 def _hopeless(plan: Plan, one: RaceSet, entrant: Entrant) -> str:
     """Why a set need not be tried: what became of the entrant on the next smaller one of its series."""
-    smaller = [SETS[name] for name in list(SETS)[: list(SETS).index(one.name)] if SETS[name].series == one.series]
+    before = list(plan.known_sets.values())[: list(plan.known_sets).index(one.name)]
+    smaller = [other for other in before if other.series == one.series]
     if not one.series or not smaller:
         return ""
     path = _path(plan, smaller[-1], entrant)

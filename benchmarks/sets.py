@@ -9,6 +9,8 @@ from sklearn.preprocessing import normalize
 
 from benchmarks.hierarchy import Hierarchy
 from manyclass.datasets import DataNotFound, load, tfidf_transformer
+from manyclass.datasets.local import find
+from manyclass.datasets.packed import read_packed
 
 SERIES = "hierarchy"
 SCALE = (1_000, 3_000, 10_000, 30_000, 100_000)
@@ -29,6 +31,8 @@ class RaceSet:
     several: bool = False  # rows may have any number of labels
     words: bool = True  # features are words, or like words: present or not
     series: str = ""  # sets of one series differ in size only; they are in order of it
+    as_is: bool = False  # rows and their order stay as `manyclass.datasets.load` gives them
+    text: bool = False  # has the text of each row, too
 
 
 def _scale_set(n_classes: int) -> RaceSet:
@@ -91,6 +95,15 @@ def rows_of(name: str) -> Rows:
     return normalize(X).astype(np.float32), y, normalize(X_test).astype(np.float32), y_test
 
 
+def texts_of(one: RaceSet, n_train: int | None = None, n_test: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The texts of a set's training and test rows, in the order of `prepare`."""
+    if not one.text:
+        raise SetUnavailable(f"{one.name} has no texts")
+    arrays = read_packed(find(one.name))
+    train, test = (arrays[f"text_{part}"].tobytes().decode("utf-8").split("\n") for part in ("train", "test"))
+    return np.array(train[:n_train], object), np.array(test[:n_test], object)
+
+
 def shuffled(rows: Rows, n_train: int | None = None, n_test: int | None = None) -> Rows:
     """Training rows in the same random order for all, since several sets come sorted; and slices, for a quick look."""
     X, y, X_test, y_test = rows
@@ -115,6 +128,9 @@ def prepare(one: RaceSet, n_train: int | None = None, n_test: int | None = None)
     if one.series:
         return shuffled(series_rows(int(one.name.removeprefix(f"{SERIES}-"))), n_train, n_test)
     try:
+        if one.as_is:
+            X, y, X_test, y_test = load(one.name)
+            return X[:n_train], y[:n_train], X_test[:n_test], y_test[:n_test]
         return shuffled(rows_of(one.name), n_train, n_test)
     except DataNotFound as error:
         raise SetUnavailable(str(error)) from error

@@ -1,4 +1,4 @@
-"""fastText, which takes words: each row is the words of its features, without their values."""
+"""fastText, which takes texts; rows of features become words without their values."""
 
 import time
 from importlib.metadata import PackageNotFoundError, version
@@ -38,7 +38,7 @@ def fast_text(task: Task) -> Trained:
         lambda lines: model.predict(lines[0], k=task.k),
         read,
         form=_lines,
-        note="words without their weights",
+        note="" if _are_texts(task.X) else "words without their weights",
     )
 
 
@@ -51,12 +51,18 @@ def _version() -> str:
     return "unknown"
 
 
+def _are_texts(X: Any) -> bool:
+    return isinstance(X, np.ndarray)
+
+
 def _lines(X: Any) -> list[str]:
+    if _are_texts(X):
+        return X.tolist()
     return [" ".join([f"f{feature}" for feature in X.indices[a:b].tolist()]) for a, b in spans(X)]
 
 
 def _write_text(path: Path, X: Any, Y: Any) -> None:
-    with open(path, "w", encoding="ascii", newline="\n") as file:
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
         for words, (a, b) in zip(_lines(X), spans(Y), strict=True):
             labels = " ".join([f"{MARK}{label}" for label in Y.indices[a:b].tolist()])
             file.write(f"{labels} {words}\n")

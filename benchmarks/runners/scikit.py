@@ -1,4 +1,4 @@
-"""scikit-learn's classifiers: SGD, logistic regression, extremely randomised trees, nearest neighbours."""
+"""scikit-learn's classifiers: linear ones, extremely randomised trees, nearest neighbours."""
 
 import time
 import warnings
@@ -17,9 +17,9 @@ DENSE = 0.2  # from this share of values that are not zero, rows are given as de
 def scikit(task: Task) -> Trained:
     """One of scikit-learn's classifiers.
 
-    Options: `learner`, one of sgd, logistic, extra-trees, neighbours, and the options of the class. With several labels
-    a row, the linear ones are one-against-rest; the trees learn all labels at once; neighbours vote. scikit-learn saves
-    models by pickling only: the size is that of the model's arrays.
+    Options: `learner`, one of sgd, logistic, linear-svc, extra-trees, k-neighbours, neighbours (weighted by nearness),
+    and the options of the class. With several labels a row, the linear ones are one-against-rest; the trees learn all
+    labels at once; neighbours vote. scikit-learn saves models by pickling only: the size is that of the model's arrays.
     """
     options = dict(task.options)
     learner = options.pop("learner")
@@ -33,18 +33,23 @@ def scikit(task: Task) -> Trained:
 
 
 def classifier(task: Task, learner: str, options: dict[str, Any]) -> Trained:
-    """SGD, logistic regression or trees."""
+    """Linear models, trees or neighbours with equal votes."""
     from sklearn.ensemble import ExtraTreesClassifier
     from sklearn.linear_model import LogisticRegression, SGDClassifier
     from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.svm import LinearSVC
 
-    linear = learner != "extra-trees"
+    linear = learner in ("sgd", "logistic", "linear-svc")
     if learner == "sgd":
         model = SGDClassifier(n_jobs=None if task.several else task.threads, **options)
     elif learner == "logistic":
         model = LogisticRegression(solver="liblinear" if task.several else "lbfgs", **options)
+    elif learner == "linear-svc":
+        model = LinearSVC(**options)
     else:
-        model = ExtraTreesClassifier(n_jobs=task.threads, **options)
+        kind = ExtraTreesClassifier if learner == "extra-trees" else KNeighborsClassifier
+        model = kind(n_jobs=task.threads, **options)
     form, X = _form(task.X), _form(task.X)(task.X)
     y: Any = task.Y.indices.copy()
     if task.several:
@@ -77,7 +82,8 @@ def classifier(task: Task, learner: str, options: dict[str, Any]) -> Trained:
         top = best(scores, task.k)
         return np.where(top >= 0, np.asarray(classes)[top], -1)
 
-    size = _linear_bytes(model) if linear else _forest_bytes(model)
+    sizes = {"extra-trees": _forest_bytes, "k-neighbours": lambda model: _matrix_bytes(task.X)}
+    size = sizes.get(learner, _linear_bytes)(model)
     # One-against-rest starts a process for each thread.
     note = "memory without that of its workers" if task.several and linear and task.threads > 1 else ""
     return Trained(version("scikit-learn"), train_seconds, answer, answer_one, read, form, size, note=note)
@@ -106,7 +112,7 @@ def neighbours(task: Task, learner: str, options: dict[str, Any]) -> Trained:
         model.n_jobs = None
         return answer(X)
 
-    size = task.X.data.nbytes + task.X.indices.nbytes + task.X.indptr.nbytes
+    size = _matrix_bytes(task.X)
     read = lambda scores: best_sparse(scores, task.k)  # noqa: E731
     return Trained(version("scikit-learn"), train_seconds, answer, answer_one, read, form, size)
 
@@ -114,6 +120,10 @@ def neighbours(task: Task, learner: str, options: dict[str, Any]) -> Trained:
 def _form(X: Any) -> Callable[[Any], Any]:
     dense = X.nnz > DENSE * X.shape[0] * X.shape[1]
     return (lambda rows: rows.toarray()) if dense else (lambda rows: rows)
+
+
+def _matrix_bytes(X: Any) -> int:
+    return X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
 
 
 def _linear_bytes(model: Any) -> int:

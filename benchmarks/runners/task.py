@@ -11,7 +11,7 @@ import numpy as np
 class Task(NamedTuple):
     """What to learn and how."""
 
-    X: Any  # CSR, float32, rows x features, indices in order
+    X: Any  # CSR, float32, rows x features, indices in order; or an array of texts (fastText)
     Y: Any  # CSR, float32, rows x labels, ones
     folder: Path  # for the model and for files the peer reads
     options: dict[str, Any]

@@ -78,7 +78,9 @@ def learned(learner, Y, several, **options):
     [
         ("sgd", {"random_state": 0}),
         ("logistic", {}),
+        ("linear-svc", {"random_state": 0}),
         ("extra-trees", {"n_estimators": 5, "random_state": 0}),
+        ("k-neighbours", {"n_neighbors": 3, "metric": "cosine"}),
         ("neighbours", {"n_neighbors": 3}),
     ],
 )
