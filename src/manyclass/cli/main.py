@@ -213,9 +213,11 @@ def predict(
 def evaluate(model: Model, data: Data, reading: dict, threads: Threads = 1, as_json: Json = False) -> None:
     """Evaluate a model on a data file.
 
-    accuracy: share of rows whose best prediction is correct. recall: share of the true labels that were scored.
-    precision@k, ndcg@k: of the k best predictions. depth, nodes visited, routers scored, candidates scored: means per
-    row; work is the sum of the last two. seconds: prediction time.
+    accuracy: share of rows whose best prediction is correct; top-k: one of the k best is. candidate recall: share of
+    the true labels that were scored at all. macro-F1: mean F1 of the classes. calibration error: mean difference
+    between probability and accuracy. With several labels per row, F1 is that of the labels whose probability is above
+    the threshold of the model, and P@k, nDCG@k and PSP@k are those of the k best. Labels that the model has never seen
+    count as errors and are reported.
     """
 
 
@@ -228,7 +230,7 @@ def compare(
     threads: Threads = 1,
     as_json: Json = False,
 ) -> None:
-    """Compare two models on the same data, with McNemar's test."""
+    """Compare two models on the same data, with McNemar's test and the classes that change most."""
 
 
 @command
