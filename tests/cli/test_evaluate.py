@@ -61,7 +61,7 @@ def test_metrics_of_one_label_per_row(call, digits, model):
     bins = np.minimum((probability * 10).astype(int), 9)
     assert result["reliability"]["rows"] == np.bincount(bins, minlength=10).tolist()
     text = call("evaluate", "m", "test.svm").out
-    for words in ("top-3 accuracy", "macro-F1", "candidate recall", "Worst classes", "Most confused", "µs per row"):
+    for words in ("top-3 accuracy", "macro-F1", "candidate recall", "Worst classes", "Most confused", "Work per row"):
         assert words in text
 
 

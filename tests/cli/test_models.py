@@ -24,7 +24,8 @@ def model(call, digits):
 def test_predict_prints_the_predictions_of_the_model(call, digits, model):
     X = digits[0][700:900]
     labels, scores = model.predict_topk(X, 3)
-    lines = [line.split("\t") for line in call("predict", "m", "test.svm", "--top-k", "3").out.splitlines()]
+    header, *lines = [line.split("\t") for line in call("predict", "m", "test.svm", "--top-k", "3").out.splitlines()]
+    assert header == ["predicted_1", "score_1", "predicted_2", "score_2", "predicted_3", "score_3"]
     assert [[int(cell) for cell in line[::2]] for line in lines] == labels.tolist()
     np.testing.assert_allclose([[float(cell) for cell in line[1::2]] for line in lines], scores, rtol=1e-4)
     lines = call("predict", "m", "test.svm", "--top-k", "3", "--format", "jsonl").out.splitlines()
@@ -63,7 +64,7 @@ def test_predict_ends_quietly_when_the_pipe_is_closed(call, model):
         ["bash", "-c", f"set -o pipefail; {program} | head -n 1"], capture_output=True, text=True, check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
-    assert done.returncode == 0 and len(done.stdout.splitlines()) == 1
+    assert done.returncode == 0 and done.stdout.startswith("predicted_1\tscore_1") and done.stdout.count("\n") == 1
     assert "Error" not in done.stderr and "Exception" not in done.stderr
 
 
@@ -183,7 +184,7 @@ def test_labels_that_look_like_formulas(call, nasty_model):
     assert {"=1+1", "-2"} <= labels()
     assert {"'=1+1", "'-2", r"good\tname"} <= labels("--spreadsheet-safe")
     result = call("predict", "m", "d.svm", "--format", "jsonl", "--spreadsheet-safe")
-    assert result.code == 1 and "--format tsv only" in result.err
+    assert result.code == 1 and "--format tsv and csv only" in result.err
 
 
 def test_inspect_lists_labels_and_prints_brackets(call):

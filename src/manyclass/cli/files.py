@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import scipy.sparse as sp
@@ -158,6 +158,22 @@ def check_writable(path: str) -> None:
     check_target(path)
     if not os.access(folder, os.W_OK):
         raise PermissionError(errno.EACCES, "the folder is not writable", folder)
+
+
+@contextmanager
+def replaced(path: str) -> Iterator[BinaryIO]:
+    """A new file that gets its name when it is complete; an error leaves an existing file unchanged."""
+    part = f"{path}.part"
+    try:
+        with open(part, "wb") as file:
+            yield file
+        os.replace(part, path)
+    except OSError as error:
+        error.filename = error.filename or path
+        raise
+    finally:
+        if os.path.exists(part):
+            os.unlink(part)
 
 
 @contextmanager

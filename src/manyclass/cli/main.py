@@ -187,26 +187,48 @@ def predict(
         ),
     ] = 5,
     output_format: Annotated[
-        Literal["tsv", "jsonl", "svmlight"],
+        Literal["tsv", "csv", "jsonl", "parquet", "svmlight"] | None,
         typer.Option(
             "--format",
-            help="tsv: label, score, label, score, ...; jsonl: {labels, scores}; svmlight: the best label, then "
-            "label:score sorted by label (text labels are replaced by their position in `inspect --labels`).",
+            help="tsv, csv, parquet: columns predicted_1, score_1, predicted_2, ...; jsonl: {labels, scores}; "
+            "svmlight: the best label, then label:score sorted by label (text labels are replaced by their position in "
+            "`inspect --labels`). Default: from the extension of --output, or tsv.",
         ),
-    ] = "tsv",
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option(metavar="FILE", help="File to write, instead of standard output.")
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Tables: copy this column, such as an id, to the output; can be repeated."),
+    ] = None,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Print probabilities instead of scores.")
     ] = False,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Only labels with a probability above this number, and probabilities instead of scores. Other places "
+            "are empty.",
+        ),
+    ] = None,
+    header: Annotated[bool, typer.Option(help="tsv and csv: begin with the names of the columns.")] = True,
     spreadsheet_safe: Annotated[
         bool,
         typer.Option(
             "--spreadsheet-safe",
-            help="tsv: write ' before labels that begin with =, +, - or @, which spreadsheets would run as formulas.",
+            help="tsv and csv: write ' before cells that begin with =, +, - or @, which spreadsheets would run as "
+            "formulas.",
         ),
     ] = False,
     threads: Threads = 1,
 ) -> None:
-    """Predict the best labels of each row. The data file needs no labels."""
+    """Predict the best labels of each row. The data file needs no labels.
+
+    Rows without any word that the model knows are marked in the column "note".
+    """
 
 
 @command
