@@ -1,6 +1,8 @@
 """`manyclass evaluate` and `compare`: numbers against scikit-learn, unknown labels, reports."""
 
 import json
+import re
+from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -162,3 +164,73 @@ def test_compare_lists_the_classes_that_change(call, digits, model):
     assert result["changed_classes"][-1]["second"] - result["changed_classes"][-1]["first"] == max(changes) > 0
     text = call("compare", "m", "better", "test.svm").out
     assert "candidate recall" in text and "macro-F1" in text and "Correct rows of the classes" in text
+
+
+class Page(HTMLParser):
+    """The elements, links and texts of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.links, self.texts = set(), [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        self.links += [value for name, value in attributes if name.endswith(("href", "src", "action", "data"))]
+        assert not [name for name, _ in attributes if name.startswith("on")]
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+HOSTILE = ["<script>alert(1)</script>", '"><img src=x onerror=alert(2)>', "</td></table>&lt;b\u202e", "</style><b>"]
+
+
+def test_the_report_is_one_page_without_links_and_shows_hostile_labels_as_text(call):
+    rng = np.random.default_rng(0)
+    rows = [{"text": f"{HOSTILE[rng.integers(4)]} word{rng.integers(4)}", "kind": HOSTILE[i % 4]} for i in range(80)]
+    lines = list(map(json.dumps, rows))
+    Path("d.jsonl").write_text("\n".join([*lines, json.dumps({"text": "new", "kind": "<i>new</i>"})]) + "\n")
+    Path("train.jsonl").write_text("\n".join(lines) + "\n")
+    assert call("train", "train.jsonl", "--label", "kind", "--text", "text", "--model", "<m>", "--epochs", 1).code == 0
+    result = call("evaluate", "<m>", "d.jsonl", "--report", "r.html", "--picture", "p.svg")
+    assert result.code == 0 and "Wrote r.html" in result.err and "Wrote p.svg" in result.err
+    text = Path("r.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert not page.tags & {"script", "img", "i", "iframe", "link", "object", "form"} and "svg" in page.tags
+    assert page.links and all(link.startswith("#") for link in page.links)
+    shown = "\n".join(page.texts)
+    assert "\u202e" not in text and "\\u202e" in shown
+    for words in (
+        *HOSTILE[:2],
+        "<i>new</i>",
+        "Evaluation of <m>",
+        "Worst classes",
+        "Most confused",
+        "Confident errors",
+        "never seen",
+    ):
+        assert words in shown
+    assert "default-src 'none'" in text
+    assert call("evaluate", "<m>", "d.jsonl", "--report", "again.html").code == 0
+    time = re.compile(r"<td>µs</td><td class=.number.>[\d,]+<")
+    assert time.sub("", Path("again.html").read_text(encoding="utf-8")) == time.sub("", text) != text
+
+
+def test_the_report_has_the_most_confident_errors(call, digits, model):
+    assert call("evaluate", "m", "test.svm", "--report", "r.html").code == 0
+    X, y = digits[0][700:900], digits[1][700:900]
+    probability = np.where(model.predict(X) == y, 0, model.predict_proba(X).max(axis=1))
+    row = int(np.argmax(probability))
+    true, predicted = y[row], model.predict(X)[row]
+    cells = f'<tr><td class="number">{row + 1}</td><td>{true}</td><td>{predicted}</td>'
+    assert f'{cells}<td class="number">{100 * probability[row]:.2f} %</td>' in Path("r.html").read_text()
+
+
+def test_the_report_of_several_labels(call, tags):
+    assert call("evaluate", "m", "test.csv", "--report", "r.html", "--picture", "p.png").code == 0
+    shown = "\n".join(Page(Path("r.html").read_text()).texts)
+    assert "PSP@k" in shown and "best on these rows" in shown and "Confident errors" in shown and "word1" in shown
+    assert Path("p.png").read_bytes().startswith(b"\x89PNG")
+    assert "must end in .png or .svg" in call("evaluate", "m", "test.csv", "--picture", "p.jpg").err
+    assert "no such folder" in call("evaluate", "m", "test.csv", "--report", "nowhere/r.html").err

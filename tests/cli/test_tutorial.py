@@ -25,6 +25,6 @@ def test_three_commands_lead_from_a_table_to_predictions(call):
 
 
 def test_options_in_the_text_exist(call):
-    helps = "".join(call(name, "--help").out for name in ("train", "predict", "convert", "tune"))
+    helps = "".join(call(name, "--help").out for name in ("train", "evaluate", "predict", "convert", "tune"))
     options = set(re.findall(r"--[a-z][a-z-]+", TEXT))
     assert "--resume" in options and not [option for option in options if option not in helps]

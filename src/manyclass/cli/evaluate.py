@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 
 from ..io import Source
 from .evaluation import KS, WORK, Evaluation
-from .files import Trained, escape, open_model, open_source
+from .files import Trained, check_writable, escape, open_model, open_source
 from .messages import printable
 
-_N_LISTED = 10  # classes and pairs
+_N_REPORTED = 20  # classes and pairs in a report
 _WIDEST = 40  # characters of a label in a table
 _INTEGERS = ("bytes", "n_rows", "n_unknown_rows", "n_unknown_labels", "n_skipped")
 _PLAIN = ("depth", "nodes_visited", "routers_scored", "candidates_scored", "work", "seconds", "threshold")
-_TEXTS = (("predicted",), ("mostly predicted",))  # headers of columns that are not numbers
 _TITLES = {
     "micro_f1": "micro-F1",
     "macro_f1": "macro-F1",
@@ -34,41 +33,56 @@ class Section(NamedTuple):
     title: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
-
-    def is_text(self, column: int) -> bool:
-        """Whether a column has texts, which begin at the left, and not numbers."""
-        return column == 0 or self.header[column : column + 1] in _TEXTS
+    texts: Sequence[int] = (0,)  # columns that are aligned to the left; the others are numbers
 
 
-def run(model: str, data: str, reading: dict, threads: int, as_json: bool) -> None:
+def run(
+    model: str, data: str, reading: dict, picture: str | None, report: str | None, threads: int, as_json: bool
+) -> None:
     """Evaluate a model and print the metrics."""
+    from . import report as reports
+
+    reports.check_picture(picture, report is not None)
+    for path in (picture, report):
+        if path is not None:
+            check_writable(path)
     trained = open_model(model, threads)
-    metrics = evaluate(trained, open_source(data, reading, trained.reading))
+    source = open_source(data, reading, trained.reading, keep=None if report else ())
+    evaluation = Evaluation(trained, source, reports.N_EXAMPLES if report else 0)
+    metrics = summary(evaluation)
+    warn(metrics["warnings"])
+    if picture:
+        reports.draw(metrics, picture)
+    if report:
+        reports.write_report(evaluation, summary(evaluation, _N_REPORTED), report, model)
+    for path in (picture, report):
+        if path is not None:
+            print(f"Wrote {path}", file=sys.stderr)
     print(json.dumps(metrics, default=str) if as_json else table(metrics))
 
 
 def evaluate(trained: Trained, source: Source) -> dict[str, Any]:
-    """All metrics of a model, lists of classes, and the time."""
-    return summary(Evaluation(trained, source))
+    """All metrics of a model, lists of classes, and the time. Warnings are printed."""
+    metrics = summary(Evaluation(trained, source))
+    warn(metrics["warnings"])
+    return metrics
 
 
-def summary(evaluation: Evaluation) -> dict[str, Any]:
-    """The result of an evaluation as values for JSON. What the user should know is printed on standard error."""
-    warnings = evaluation.warnings()
-    warn(warnings)
+def summary(evaluation: Evaluation, n_listed: int = 10) -> dict[str, Any]:
+    """The result of an evaluation as values for JSON."""
     reliability = evaluation.reliability
     return {
         **evaluation.metrics(),
         **evaluation.by_frequency(),
-        "unknown_labels": evaluation.unknown_labels(),
-        "worst_classes": evaluation.worst_classes(_N_LISTED),
-        "most_confused": evaluation.most_confused(_N_LISTED),
+        "unknown_labels": evaluation.unknown_labels(n_listed),
+        "worst_classes": evaluation.worst_classes(n_listed),
+        "most_confused": evaluation.most_confused(n_listed),
         "reliability": {
             "rows": reliability.counts.astype(int).tolist(),
             "probability": reliability.confidence.tolist(),
             "accuracy": reliability.accuracy.tolist(),
         },
-        "warnings": warnings,
+        "warnings": evaluation.warnings(),
     }
 
 
@@ -106,7 +120,7 @@ def sections(metrics: dict[str, Any]) -> Iterator[Section]:
         yield from _several_labels(metrics)
     share = "recall" if several else "accuracy"
     groups = [
-        (_range(group), f"{group['labels']:,}", f"{group['true']:,}", percent(group["recall"]))
+        (frequency_range(group), f"{group['labels']:,}", f"{group['true']:,}", percent(group["recall"]))
         for group in metrics["by_frequency"]
     ]
     header = (metrics["frequency_counted_in"], "classes", "labels" if several else "rows", share)
@@ -116,10 +130,10 @@ def sections(metrics: dict[str, Any]) -> Iterator[Section]:
         yield Section("Unknown labels", ("label", "rows"), labels)
     if worst := metrics["worst_classes"]:
         names = ("label", "rows", "precision", "recall", "F1", *(() if several else ("mostly predicted",)))
-        yield Section("Worst classes", names, [_class_row(row) for row in worst])
+        yield Section("Worst classes", names, [_class_row(row) for row in worst], (0, 5))
     if confused := metrics["most_confused"]:
         pairs = [(table_label(pair["true"]), table_label(pair["predicted"]), f"{pair['rows']:,}") for pair in confused]
-        yield Section("Most confused", ("true", "predicted", "rows"), pairs)
+        yield Section("Most confused", ("true", "predicted", "rows"), pairs, (0, 1))
     costs = [(title(name), f"{metrics[name]:,.2f}") for name in WORK]
     yield Section("Work per row", (), [*costs, ("µs", f"{1e6 * metrics['seconds'] / metrics['n_rows']:,.0f}")])
 
@@ -146,15 +160,16 @@ def _several_labels(metrics: dict[str, Any]) -> Iterator[Section]:
     yield Section("Threshold of the probability", ("", "threshold", "micro-F1"), thresholds)
 
 
-def _range(group: dict[str, Any]) -> str:
+def frequency_range(group: dict[str, Any]) -> str:
+    """The number of rows of the classes of a group."""
     low, high = group["from"], group["below"]
     return f"{low:,} or more" if high is None else f"{low:,}" if high == low + 1 else f"{low:,} to {high - 1:,}"
 
 
 def _class_row(row: dict[str, Any]) -> tuple[str, ...]:
     shares = [percent(row[name]) for name in ("precision", "recall", "f1")]
-    other = row.get("mostly_predicted")
-    return (table_label(row["label"]), f"{row['rows']:,}", *shares, "" if other is None else table_label(other))
+    other = [table_label(row["mostly_predicted"])] if "mostly_predicted" in row else []
+    return (table_label(row["label"]), f"{row['rows']:,}", *shares, *other)
 
 
 def table_label(label: Any) -> str:
@@ -174,6 +189,6 @@ def as_text(section: Section) -> str:
     columns = []
     for number, cells in enumerate(zip_longest(*lines, fillvalue="")):
         width = max(map(len, cells))
-        columns.append([cell.ljust(width) if section.is_text(number) else cell.rjust(width) for cell in cells])
+        columns.append([cell.ljust(width) if number in section.texts else cell.rjust(width) for cell in cells])
     body = ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
     return "\n".join([*([section.title] if section.title else []), *body])

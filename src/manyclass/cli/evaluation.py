@@ -20,7 +20,6 @@ KS = (1, 3, 5)
 WORK = ("depth", "nodes_visited", "routers_scored", "candidates_scored", "work")  # means per row
 _FREQUENCIES = (0, 1, 10, 100, 1000, float("inf"))  # limits of the groups of classes
 _SUPPORT = 5  # rows that a class must have to be listed among the worst
-_UNKNOWN_SHOWN = 10
 _JOINED_SHARE = 0.3  # of the rows with unknown labels, before a separator is suggested
 
 
@@ -176,6 +175,7 @@ class Evaluation:
                 "threshold": self.trained.estimator.threshold,
                 "best_threshold": threshold,
                 "best_threshold_micro_f1": f1,
+                "micro_f1_by_threshold": [[t / 50, float(self.thresholds.f1[20 * t])] for t in range(50)],
             }
         else:
             out |= {f"top_{k}_accuracy": mean[f"precision@{k}"] * k for k in KS[1:]}
@@ -196,7 +196,7 @@ class Evaluation:
             "seconds": self.seconds,
         }
 
-    def unknown_labels(self, n: int = _UNKNOWN_SHOWN) -> list[dict[str, Any]]:
+    def unknown_labels(self, n: int) -> list[dict[str, Any]]:
         """The most frequent labels that the model does not know."""
         true = self.counts.true[self.n_classes :]
         most = np.argsort(-true, kind="stable")[:n]
@@ -227,7 +227,7 @@ class Evaluation:
                 "precision": float(counts.precision[i]),
                 "recall": float(counts.recall[i]),
                 "f1": float(f1[i]),
-                **({} if self.several else {"mostly_predicted": self.labels[instead[i]] if i in instead else None}),
+                **({} if self.several else {"mostly_predicted": self.labels[instead[i]] if i in instead else ""}),
             }
             for i in order.tolist()
             if f1[i] < 1

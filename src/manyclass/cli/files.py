@@ -110,7 +110,7 @@ def open_source(
 ) -> Source:
     """Open a data file with the given options, on top of the reading of a model if there is one.
 
-    `keep` names columns that are returned as they are; None: all feature columns, if the file is a table.
+    `keep` names columns that are returned as they are; None: those that describe a row, if the file is a table.
     """
     renamed = {"input_format": "format", "features": "n_features"}
     values = {renamed.get(name, name): value for name, value in options.items() if name != "skip_bad_lines"}
@@ -124,7 +124,7 @@ def open_source(
         raise CommandError(
             f"{path}: the model was trained with {base.width} features, but the options specify {reading.width}."
         )
-    columns = keep if keep is not None else reading.columns if reading.format in TABLES else ()
+    columns = keep if keep is not None else (reading.text or reading.columns) if reading.format in TABLES else ()
     source = Source(path, reading, labelled=labelled, skip_bad_lines="skip_bad_lines" in options, keep=columns)
     _check_format(path, source.reading.format, options, base)
     return source

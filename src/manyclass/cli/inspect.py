@@ -10,14 +10,14 @@ from rich.tree import Tree
 
 from .files import Trained, escape, open_model
 from .messages import CommandError, printable
+from .report import check_picture, figure_class, save_figure
 
 _N_LABELS = 6  # labels shown per node
 
 
 def run(model: str, depth: int, topics: bool, labels: bool, picture: str | None, as_json: bool) -> None:
     """Print the description of a model and draw its tree."""
-    if picture is not None and not picture.lower().endswith((".png", ".svg")):
-        raise CommandError(f"--picture {picture}: the name must end in .png or .svg.")
+    check_picture(picture)
     trained = open_model(model)
     clf = trained.estimator
     if labels:
@@ -103,10 +103,6 @@ def _tree(nodes: list[dict[str, Any]], kind: str, topics: bool) -> Tree:
 
 def _draw(nodes: list[dict[str, Any]], path: str) -> None:
     """Draw the tree from left to right; the size of a node shows the number of its labels."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise CommandError("--picture requires matplotlib: pip install 'manyclass[plot]'") from error
     children: dict[int, list[dict[str, Any]]] = {}
     for node in nodes:
         children.setdefault(node["parent"], []).append(node)
@@ -125,7 +121,7 @@ def _draw(nodes: list[dict[str, Any]], path: str) -> None:
 
     place(nodes[0])
     depth, largest = max(node["depth"] for node in nodes), max(1, *(node["n_labels"] for node in nodes))
-    figure = Figure(figsize=(4 + 4 * depth, max(2.5, 0.32 * len(leaves))), layout="constrained")
+    figure = figure_class()(figsize=(4 + 4 * depth, max(2.5, 0.32 * len(leaves))), layout="constrained")
     axes = figure.subplots()
     for node in nodes:
         x, y, is_leaf = node["depth"], height[node["node"]], node["node"] not in children
@@ -138,4 +134,4 @@ def _draw(nodes: list[dict[str, Any]], path: str) -> None:
     axes.set_xlim(-0.2, depth + 0.8)
     axes.invert_yaxis()
     axes.set_axis_off()
-    figure.savefig(path, dpi=150, metadata={"Date": None} if path.lower().endswith(".svg") else None)
+    save_figure(figure, path)

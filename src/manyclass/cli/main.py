@@ -232,7 +232,20 @@ def predict(
 
 
 @command
-def evaluate(model: Model, data: Data, reading: dict, threads: Threads = 1, as_json: Json = False) -> None:
+def evaluate(
+    model: Model,
+    data: Data,
+    reading: dict,
+    picture: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Draw reliability and accuracy by frequency to a .png or .svg.")
+    ] = None,
+    report: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write an HTML page with tables, diagrams and examples of errors."),
+    ] = None,
+    threads: Threads = 1,
+    as_json: Json = False,
+) -> None:
     """Evaluate a model on a data file.
 
     accuracy: share of rows whose best prediction is correct; top-k: one of the k best is. candidate recall: share of

@@ -158,7 +158,7 @@ class Source:
         kind = _reader("parquet") if reading.format == "parquet" else _TextFile
         self._file = kind(self.path, reading, labelled, skip_bad_lines)
         self.reading: Reading = self._file.reading
-        self._file.keep = tuple(keep)
+        self.keep = self._file.keep = tuple(keep)
         if keep and self.reading.format not in TABLES:
             raise DataError(self.path, f"{self.reading.format} files have no columns to keep", 1, 1)
 
