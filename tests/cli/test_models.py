@@ -121,6 +121,8 @@ def test_inspect_shows_sizes_options_and_the_tree(call, model):
     assert result["reading"]["format"] == "svmlight" and result["training"]["finished"]
     text = call("inspect", "m", "--topics").out
     assert "node 0: 10 candidates: " in text and "beam=8" in text
+    assert not set("[]{}'") & set(text) and "progressive error" in text
+    assert "rows                  700" in text and "format      svmlight" in text and "not finished" not in text
     for name in ("tree.svg", "tree.png"):
         assert call("inspect", "m", "--depth", 3, "--picture", name).code == 0
         assert os.path.getsize(name) > 1000

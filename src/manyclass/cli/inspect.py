@@ -5,9 +5,12 @@ import os
 import sys
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.tree import Tree
 
+from ..io import Reading
+from .evaluate import Section, as_text, percent, table_label
 from .files import Trained, escape, open_model
 from .messages import CommandError, printable
 from .report import check_picture, figure_class, save_figure
@@ -34,8 +37,9 @@ def run(model: str, depth: int, topics: bool, labels: bool, picture: str | None,
         keys = ("node", "parent", "depth", "n_labels", "labels")
         print(json.dumps({**facts, "branches": [{key: node[key] for key in keys} for node in nodes]}))
     else:
-        _print_facts(facts)
+        _print_facts(facts, trained)
         if nodes and (topics or picture is None):
+            print()
             kind = "candidates" if clf._model.NAME == "recall-tree" else "labels"
             Console(markup=False, highlight=False).print(_tree(nodes, kind, topics))
     if picture is not None:
@@ -78,15 +82,48 @@ def _facts(trained: Trained, path: str) -> dict[str, Any]:
     }
 
 
-def _print_facts(facts: dict[str, Any]) -> None:
-    for name, value in facts.items():
-        if isinstance(value, dict):
-            shown = {key: v for key, v in value.items() if name == "options" or v not in (None, [], "")}
-            value = ", ".join(f"{key}={v:,}" if name == "arrays" else f"{key}={v}" for key, v in shown.items())
-        elif type(value) is int:
-            value = f"{value:,}"
-        title = "bytes of arrays" if name == "arrays" else name.removeprefix("n_")
-        print(printable(f"{title:<16} {value}", sys.stdout))
+def _print_facts(facts: dict[str, Any], trained: Trained) -> None:
+    size = f"{_size(facts['bytes'])}, weights in {facts['precision']}"
+    model = {
+        "algorithm": facts["algorithm"],
+        "size": f"{size}; slim: for prediction only" if facts["slim"] else size,
+        "classes": f"{facts['n_classes']:,}",
+        "features": f"{facts['n_features']:,}",
+        "nodes": f"{facts['n_nodes']:,}" + (f" in {facts['n_trees']} trees" if facts["n_trees"] > 1 else ""),
+        "arrays": ", ".join(f"{name} {_size(n)}" for name, n in facts["arrays"].items() if n >= 1000),
+        "options": ", ".join(f"{name}={value}" for name, value in facts["options"].items()),
+    }
+    parts = {"Model": model, "Data": _data_facts(trained), "Training": _training_facts(trained)}
+    sections = [Section(title, (), list(values.items()), (0, 1)) for title, values in parts.items() if values]
+    print(printable("\n\n".join(map(as_text, sections)), sys.stdout))
+
+
+def _data_facts(trained: Trained) -> dict[str, str]:
+    """How data files are read, where it is not the default."""
+    usual, found = Reading().to_dict(), {}
+    for name, value in trained.reading.to_dict().items():
+        if value not in (usual[name], None) and not isinstance(value, dict):
+            found[name.replace("_", " ")] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return found
+
+
+def _training_facts(trained: Trained) -> dict[str, str]:
+    training, found = trained.training, {}
+    if trained.n_counted:
+        found["rows"] = f"{trained.n_counted:,}"
+        most = np.argsort(-trained.label_counts, kind="stable")[:_N_LABELS]
+        labels = zip(trained.labels(most), trained.label_counts[most].tolist(), strict=True)
+        found["most frequent labels"] = ", ".join(f"{table_label(label)} ({n:,})" for label, n in labels)
+    if training:
+        found["epochs"] = f"{training.get('epochs', 0)}{'' if training.get('finished') else ', not finished'}"
+        found["seed"] = str(training.get("seed"))
+    if errors := [error for error in training.get("progressive_errors", []) if error is not None]:
+        found["progressive error"] = ", ".join(percent(error) for error in errors)
+    return found
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:,.1f} kB"
 
 
 def _tree(nodes: list[dict[str, Any]], kind: str, topics: bool) -> Tree:
