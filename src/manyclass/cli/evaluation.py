@@ -67,7 +67,7 @@ class Evaluation:
         found = clf._predict(chunk.X, k)
         self.seconds += time.perf_counter() - start
         n, best = chunk.X.shape[0], found.labels[:, 0]
-        right = _contains(truth, np.arange(n), best)
+        right = contains(truth, np.arange(n), best)
         self._add_rankings(truth, found.labels)
         probabilities, n_scored = self._add_scored(clf, chunk.X, truth, found)
         for name, value in metrics_of(0.0, 0.0, found.work, n_scored / n).items():
@@ -126,7 +126,7 @@ class Evaluation:
             rows = np.repeat(np.arange(first, last), scored.sizes)
             best = scored.labels == found.labels[rows, 0]
             probabilities[rows[best]] = scored.probabilities[best]
-            true = _contains(truth, rows, scored.labels)
+            true = contains(truth, rows, scored.labels)
             self.n_recalled += int(true.sum())
             # A label in the lists of two nodes may have been scored twice, but it is one candidate.
             n_scored += int(np.minimum(scored.sizes, found.work[first:last, 3]).sum())
@@ -293,7 +293,7 @@ class Evaluation:
         return (separator, examples[separator], count) if enough else None
 
 
-def _contains(matrix: sp.csr_array, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def contains(matrix: sp.csr_array, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Whether the matrix has ones at some places; its columns are sorted in each row."""
     width = matrix.shape[1]
     pairs = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)) * width + matrix.indices

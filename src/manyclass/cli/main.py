@@ -307,15 +307,20 @@ def convert(
 def tune(
     data: Data,
     reading: dict,
-    algorithm: Annotated[Algorithm | None, typer.Option(help="Default: as in train.")] = None,
-    seconds: Annotated[float, typer.Option(min=1, help="Time limit; the running trial is completed.")] = 60.0,
-    trials: Annotated[int | None, typer.Option(min=1, help="Maximum number of trials.")] = None,
+    algorithm: Annotated[Algorithm | None, typer.Option(help="Default: several are tried.")] = None,
+    minutes: Annotated[
+        float, typer.Option(min=0.01, help="Time limit of the search; the running trial is completed.")
+    ] = 5.0,
+    trials: Annotated[int | None, typer.Option(min=1, help="Maximum number of settings in the first round.")] = None,
     max_rows: Annotated[int, typer.Option(min=10, help="Maximum number of rows to read into memory.")] = 100_000,
-    epochs: Annotated[int, typer.Option(min=1, help="Number of passes over the data in each trial.")] = 3,
+    epochs: Annotated[int | None, typer.Option(min=1, help="As in train.")] = None,
     seed: Seed = 0,
+    threads: Threads = 1,
     as_json: Json = False,
 ) -> None:
-    """Search for good options (requires optuna).
+    """Search for a better train command.
 
-    Options are compared on held-out rows; the command line of the best ones is printed.
+    Algorithms, their main options and the features of text columns are tried on a part of the rows, the best of them on
+    more rows. The best setting is compared with the defaults on rows that the search has not used. Its train command
+    is printed if it is significantly better there; otherwise the defaults stand.
     """
