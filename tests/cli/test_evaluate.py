@@ -164,6 +164,14 @@ def test_compare_lists_the_classes_that_change(call, digits, model):
     assert result["changed_classes"][-1]["second"] - result["changed_classes"][-1]["first"] == max(changes) > 0
     text = call("compare", "m", "better", "test.svm").out
     assert "candidate recall" in text and "macro-F1" in text and "Correct rows of the classes" in text
+    Path("m").rename("<$m$_^$>")
+    words = ("compare", "<$m$_^$>", "better", "test.svm", "--report", "r.html", "--picture", "p.png")
+    assert call(*words).code == 0
+    page = Page(Path("r.html").read_text(encoding="utf-8"))
+    shown = "\n".join(page.texts)
+    assert page.links and all(link.startswith("#") for link in page.links)
+    assert "<$m$_^$> and better" in shown and "only second correct" in shown and f"p = {result['p_value']:.3g}" in shown
+    assert Path("p.png").read_bytes().startswith(b"\x89PNG")
 
 
 class Page(HTMLParser):

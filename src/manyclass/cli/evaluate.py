@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..io import Source
 from .evaluation import KS, WORK, Evaluation
-from .files import Trained, check_writable, escape, open_model, open_source
+from .files import Trained, escape, open_model, open_source
 from .messages import printable
 
 _N_REPORTED = 20  # classes and pairs in a report
@@ -42,22 +42,17 @@ def run(
     """Evaluate a model and print the metrics."""
     from . import report as reports
 
-    reports.check_picture(picture, report is not None)
-    for path in (picture, report):
-        if path is not None:
-            check_writable(path)
+    reports.check_outputs(picture, report)
     trained = open_model(model, threads)
     source = open_source(data, reading, trained.reading, keep=None if report else ())
     evaluation = Evaluation(trained, source, reports.N_EXAMPLES if report else 0)
     metrics = summary(evaluation)
     warn(metrics["warnings"])
     if picture:
-        reports.draw(metrics, picture)
+        reports.draw([metrics], picture)
     if report:
         reports.write_report(evaluation, summary(evaluation, _N_REPORTED), report, model)
-    for path in (picture, report):
-        if path is not None:
-            print(f"Wrote {path}", file=sys.stderr)
+    say_written(picture, report)
     print(json.dumps(metrics, default=str) if as_json else table(metrics))
 
 
@@ -84,6 +79,13 @@ def summary(evaluation: Evaluation, n_listed: int = 10) -> dict[str, Any]:
         },
         "warnings": evaluation.warnings(),
     }
+
+
+def say_written(*paths: str | None) -> None:
+    """Name the files that were written."""
+    for path in paths:
+        if path is not None:
+            print(f"Wrote {path}", file=sys.stderr)
 
 
 def warn(warnings: list[str]) -> None:
@@ -140,7 +142,7 @@ def sections(metrics: dict[str, Any]) -> Iterator[Section]:
 
 def _overview(metrics: dict[str, Any], several: bool) -> Section:
     best = ["micro_f1"] if several else ["accuracy", *(f"top_{k}_accuracy" for k in KS[1:])]
-    names = ["n_rows", *best, "macro_f1", "candidate_recall", "calibration_error", "n_unknown_rows"]
+    names = [*best, "macro_f1", "candidate_recall", "calibration_error", "n_rows", "n_unknown_rows"]
     names += [name for name in ("n_unknown_labels", "n_skipped") if metrics[name]]
     rows = {name: formatted(name, metrics[name]) for name in names}
     if unknown := metrics["n_unknown_rows"]:

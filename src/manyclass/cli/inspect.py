@@ -13,14 +13,14 @@ from ..io import Reading
 from .evaluate import Section, as_text, percent, table_label
 from .files import Trained, escape, open_model
 from .messages import CommandError, printable
-from .report import check_picture, figure_class, save_figure
+from .report import check_outputs, figure_class, save_figure
 
 _N_LABELS = 6  # labels shown per node
 
 
 def run(model: str, depth: int, topics: bool, labels: bool, picture: str | None, as_json: bool) -> None:
     """Print the description of a model and draw its tree."""
-    check_picture(picture)
+    check_outputs(picture)
     trained = open_model(model)
     clf = trained.estimator
     if labels:
@@ -165,8 +165,8 @@ def _draw(nodes: list[dict[str, Any]], path: str) -> None:
         if node["parent"] >= 0:
             axes.plot([x - 1, x], [height[node["parent"]], y], color="0.8", linewidth=1, zorder=1)
         axes.scatter(x, y, s=20 + 180 * node["n_labels"] / largest, color="tab:blue", zorder=2)
-        some = ": " + ", ".join(str(label)[:20] for label in node["labels"][:3]) if is_leaf else ""
-        style: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 8}
+        some = ": " + ", ".join(escape(label)[:20] for label in node["labels"][:3]) if is_leaf else ""
+        style: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 8, "parse_math": False}
         axes.annotate(f"{node['n_labels']:,}{some}", (x, y), (9, 0 if is_leaf else 10), **style)
     axes.set_xlim(-0.2, depth + 0.8)
     axes.invert_yaxis()

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from .options import Algorithm, Data, Json, Model, Seed, Threads, reading_options
+from .options import Algorithm, Data, Json, Model, Picture, Report, Seed, Threads, reading_options
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -236,13 +236,8 @@ def evaluate(
     model: Model,
     data: Data,
     reading: dict,
-    picture: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Draw reliability and accuracy by frequency to a .png or .svg.")
-    ] = None,
-    report: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Write an HTML page with tables, diagrams and examples of errors."),
-    ] = None,
+    picture: Picture = None,
+    report: Report = None,
     threads: Threads = 1,
     as_json: Json = False,
 ) -> None:
@@ -262,6 +257,8 @@ def compare(
     second: Annotated[str, typer.Argument(help="Model file.")],
     data: Data,
     reading: dict,
+    picture: Picture = None,
+    report: Report = None,
     threads: Threads = 1,
     as_json: Json = False,
 ) -> None:

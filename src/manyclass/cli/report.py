@@ -1,13 +1,13 @@
 """The result of an evaluation as a picture, and as one HTML file that needs no network."""
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Any
 
 from .evaluate import Section, frequency_range, percent, sections, table_label
 from .evaluation import Evaluation
-from .files import replaced
+from .files import check_writable, replaced
 from .messages import CommandError, visible
 
 N_EXAMPLES = 20  # confident errors
@@ -19,12 +19,14 @@ _BLUE, _GREY = "#2f6db3", "#8a8f98"
 # -- pictures ------------------------------------------------------------------------------------------------------
 
 
-def check_picture(path: str | None, needed: bool = False) -> None:
-    """Raise an error before any work if the picture cannot be drawn."""
-    if path is not None and not path.lower().endswith((".png", ".svg")):
-        raise CommandError(f"--picture {path}: the name must end in .png or .svg.")
-    if path is not None or needed:
-        figure_class()
+def check_outputs(picture: str | None, report: str | None = None) -> None:
+    """Raise an error before any work if the picture or the report cannot be written."""
+    if picture is not None and not picture.lower().endswith((".png", ".svg")):
+        raise CommandError(f"--picture {picture}: the name must end in .png or .svg.")
+    for path in (picture, report):
+        if path is not None:
+            check_writable(path)
+            figure_class()
 
 
 def figure_class() -> Any:
@@ -59,12 +61,15 @@ def _svg(figure: Any) -> str:
     return out.getvalue()
 
 
-def draw(metrics: dict[str, Any], path: str) -> None:
-    """All diagrams side by side."""
-    panels = list(_panels(metrics))
-    figure = figure_class()(figsize=(4.6 * len(panels), 3.8), layout="constrained")
-    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        panel(axes, metrics)
+def draw(models: Sequence[dict[str, Any]], path: str) -> None:
+    """All diagrams side by side, one line for each model."""
+    lines = [list(_panels(metrics)) for metrics in models]
+    size = (4.6 * len(lines[0]), 3.8 * len(lines))
+    figure = figure_class()(figsize=size, layout="constrained")
+    for metrics, panels, line in zip(models, lines, figure.subfigures(len(lines), 1, squeeze=False)[:, 0], strict=True):
+        line.suptitle(metrics.get("model", ""), parse_math=False)
+        for axes, panel in zip(line.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+            panel(axes, metrics)
     save_figure(figure, path)
 
 
@@ -137,6 +142,7 @@ p { margin: 0 0 8px; }
 .card b { font-size: 17px; font-variant-numeric: tabular-nums; margin-top: 4px; white-space: nowrap; }
 .grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 340px), 1fr)); gap: 16px;
   margin-top: 16px; align-items: start; }
+.two { grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr)); }
 section { padding: 16px; min-width: 0; }
 section.wide { grid-column: 1 / -1; }
 section > div { overflow-x: auto; }
@@ -167,29 +173,59 @@ _PAGE = """<!DOCTYPE html>
 
 
 def write_report(evaluation: Evaluation, metrics: dict[str, Any], path: str, model: str) -> None:
-    """Write the report."""
-    source, trained = evaluation.source, evaluation.trained
+    """Write the report of a model."""
+    trained = evaluation.trained
     first, *others = sections(metrics)
     trained_on = f", trained on {trained.n_counted:,} rows" if trained.n_counted else ""
-    facts = f"{trained.estimator._model.NAME}, {evaluation.n_classes:,} classes{trained_on}; evaluated on {source.path}"
-    parts = [f"<h1>{_text(f'Evaluation of {model}')}</h1>", f'<p class="soft">{_text(facts)}</p>']
-    parts += [f'<div class="warning">{_text(warning)}</div>' for warning in metrics["warnings"]]
-    cards = [f'<div class="card">{_text(name)}<b>{_text(value)}</b></div>' for name, value in first.rows]
-    parts.append(f'<div class="cards">{"".join(cards)}</div>\n<div class="grid">')
-    for panel in _panels(metrics):
-        parts.append(f"<section>{_panel(panel, metrics)}</section>")
-    parts += [_table(section) for section in [*sorted(others, key=_is_wide), _examples(evaluation)]]
-    body = "\n".join([*parts, "</div>"])
-    page = _PAGE.format(title=_text(f"Evaluation of {model}"), style=_STYLE, body=body)
+    facts = f"{trained.estimator._model.NAME}, {evaluation.n_classes:,} classes{trained_on}"
+    text = f"{facts}; evaluated on {evaluation.source.path}"
+    tables = [*sorted(others, key=_is_wide), _examples(evaluation)]
+    grid = _grid([*_diagrams([metrics]), *map(_table, tables)])
+    _write_page(path, f"Evaluation of {model}", text, [*_boxes(metrics["warnings"]), _cards(first), grid])
+
+
+def write_comparison(results: dict[str, Any], path: str, data: str, tables: Sequence[Section]) -> None:
+    """Write the report of two models."""
+    sides = [results["first"], results["second"]]
+    title = f"{sides[0]['model']} and {sides[1]['model']}"
+    text = f"evaluated on {results['n_rows']:,} rows of {data}; exact McNemar test p = {results['p_value']:.3g}"
+    warnings = [warning for side in sides for warning in side["warnings"]]
+    names = {name: name.replace("_right", "").replace("_", " ") for name in results if name.endswith("_right")}
+    cards = Section("", (), [(f"{text} correct", f"{results[name]:,}") for name, text in names.items()])
+    grid = _grid([*map(_table, tables), *_diagrams(sides)], "grid two")
+    _write_page(path, title, text, [*_boxes(warnings), _cards(cards), grid])
+
+
+def _write_page(path: str, title: str, text: str, parts: Sequence[str]) -> None:
+    body = "\n".join([f"<h1>{_text(title)}</h1>", f'<p class="soft">{_text(text)}</p>', *parts])
     with replaced(path) as file:
-        file.write(page.encode())
+        file.write(_PAGE.format(title=_text(title), style=_STYLE, body=body).encode())
 
 
-def _panel(panel: Callable[[Any, dict[str, Any]], None], metrics: dict[str, Any]) -> str:
-    figure = figure_class()(figsize=(4.6, 3.8), layout="constrained")
-    panel(figure.subplots(), metrics)
-    picture = _svg(figure)
-    return picture[picture.index("<svg") :]
+def _boxes(warnings: Sequence[str]) -> list[str]:
+    return [f'<div class="warning">{_text(warning)}</div>' for warning in warnings]
+
+
+def _cards(section: Section) -> str:
+    cards = [f'<div class="card">{_text(name)}<b>{_text(value)}</b></div>' for name, value in section.rows]
+    return f'<div class="cards">{"".join(cards)}</div>'
+
+
+def _grid(parts: Sequence[str], kind: str = "grid") -> str:
+    return f'<div class="{kind}">\n' + "\n".join(parts) + "\n</div>"
+
+
+def _diagrams(models: Sequence[dict[str, Any]]) -> list[str]:
+    """The diagrams; the same ones of two models stand side by side."""
+    parts = []
+    for panel in _panels(models[0]):
+        for metrics in models:
+            name = f"<h2>{_text(metrics['model'])}</h2>" if "model" in metrics else ""
+            figure = figure_class()(figsize=(4.6, 3.8), layout="constrained")
+            panel(figure.subplots(), metrics)
+            picture = _svg(figure)
+            parts.append(f"<section>{name}{picture[picture.index('<svg') :]}</section>")
+    return parts
 
 
 def _text(value: Any) -> str:
@@ -213,7 +249,8 @@ def _table(section: Section) -> str:
         lines.append("<tr>" + "".join(f"<td{kind}>{_text(cell)}</td>" for kind, cell in cells) + "</tr>")
     wide = ' class="wide"' if _is_wide(section) else ""
     body = f"<table>{f'<thead><tr>{head}</tr></thead>' if head else ''}<tbody>{''.join(lines)}</tbody></table>"
-    return f"<section{wide}><h2>{_text(section.title)}</h2><div>{body}</div></section>"
+    title = f"<h2>{_text(section.title)}</h2>" if section.title else ""
+    return f"<section{wide}>{title}<div>{body}</div></section>"
 
 
 def _examples(evaluation: Evaluation) -> Section:
