@@ -94,6 +94,27 @@ def test_counts_of_training_rows_survive_resuming_and_further_training(call, dig
     }
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        [],
+        {"n_rows": 700},
+        {"n_rows": 700, "counts": [1] * 11},
+        {"n_rows": 700, "counts": [-1] * 10},
+        {"n_rows": 700, "counts": [701]},
+        {"n_rows": 2**70, "counts": [1]},
+        {"n_rows": "700", "counts": []},
+        {"n_rows": 700, "counts": [1.5]},
+        {"n_rows": 700, "counts": "1234"},
+    ],
+)
+def test_wrong_counts_in_a_model_are_refused(call, digits, model, record):
+    model._extra["labels"] = record
+    model.save("wrong")
+    result = call("evaluate", "wrong", "test.svm")
+    assert result.code == 1 and "the description of the training data is invalid" in result.err
+
+
 def test_metrics_of_several_labels_per_row(call, tags):
     result = evaluated(call, "m", "test.csv")
     model = load_model("m")
