@@ -10,6 +10,7 @@ import math
 import shlex
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any, NamedTuple
@@ -131,8 +132,10 @@ class Search:
         if len(self.learned) < 2:
             raise CommandError(f"{plan.data}: {n} rows are too few to hold some out.")
         self.n_classes = rows.y.shape[1] if self.several else len(np.unique(rows.y))
-        self.best, self.scores = self.default, dict[str, float]()
-        self.p_value = 1.0
+        self.best, self.scores, self.p_value = self.default, dict[str, float](), 1.0
+        self._seconds: dict[Setting, float] = {}  # per training row
+        self._compiled: set[tuple[str, bool]] = set()
+        self._outcomes: dict[Setting, np.ndarray] = {}  # after training on all rows: which of `compared` are correct
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
@@ -212,7 +215,7 @@ class Search:
             sizes.insert(0, sizes[0] // _FACTOR)
         stderr.print(f"{n:,} training rows, {len(self.held):,} rows to choose by, and as many to compare")
         limit, settings = 60 * self.plan.minutes, self._settings()
-        share = 0.9 * limit / len(sizes)  # the rest of the time is for the comparison
+        share = 0.8 * limit / len(sizes)  # the rest of the time is for the comparison
         for number, size in enumerate(sizes, 1):
             trials = self.plan.trials if number == 1 else None
             found = self._round(settings, self.learned[:size], number * share, trials)
@@ -227,32 +230,45 @@ class Search:
         """The scores of settings, as many as the time allows, at least one."""
         found: dict[Setting, float] = {}
         for setting in settings:
-            if found and (time.perf_counter() - self.start > until or len(found) == trials):
-                break
-            begin = time.perf_counter()
+            end = time.perf_counter() - self.start + self._seconds.get(setting, 0.0) * len(rows)  # expected
+            if found and (end > until or len(found) == trials):
+                continue
             try:
-                found[setting] = float(self._correct(setting, rows, self.held).mean())
+                self._compile(setting)
+                begin = time.perf_counter()
+                found[setting] = float(self._correct(setting, rows)[: len(self.held)].mean())
             except ValueError as error:  # some values do not fit together, or training diverges
                 found[setting] = -1.0
                 stderr.print(f"   failed  {' '.join(setting.words())}: {error}")
                 continue
-            self.n_trials += 1
-            cost = f"{len(rows):>9,} rows {time.perf_counter() - begin:6.1f} s"
+            seconds = time.perf_counter() - begin
+            self.n_trials, self._seconds[setting] = self.n_trials + 1, seconds / len(rows)
+            cost = f"{len(rows):>9,} rows {seconds:6.1f} s"
             stderr.print(f"{cost} {100 * found[setting]:6.2f} %  {' '.join(setting.words())}")
         return found
 
+    def _compile(self, setting: Setting) -> None:
+        """Train once on a few rows, so that later times are those of training."""
+        kind = setting.algorithm, setting.in_memory
+        if kind not in self._compiled:
+            self._compiled.add(kind)
+            with suppress(ValueError):  # so few rows may have only one class
+                self._correct(setting._replace(options=()), self.learned[: len(self.learned) // 2][:100])
+
     def _compare(self) -> None:
         """Compare the best setting with the default on rows that were not used."""
-        default = self._correct(self.default, self.learned, self.compared)
-        best = default if self.best == self.default else self._correct(self.best, self.learned, self.compared)
+        for setting in {self.default, self.best} - self._outcomes.keys():
+            self._correct(setting, self.learned)
+        default, best = self._outcomes[self.default], self._outcomes[self.best]
         self.scores = {"accuracy": float(best.mean()), "default_accuracy": float(default.mean())}
         better, worse = int((best & ~default).sum()), int((default & ~best).sum())
         self.p_value = float(binomtest(better, better + worse).pvalue) if better + worse else 1.0
         if better <= worse or self.p_value >= _SIGNIFICANT:
             self.best = self.default
 
-    def _correct(self, setting: Setting, learned: np.ndarray, held: np.ndarray) -> np.ndarray:
-        """Train as `train` does, and tell for each held-out row whether its best prediction is correct."""
+    def _correct(self, setting: Setting, learned: np.ndarray) -> np.ndarray:
+        """Train as `train` does. Whether the predictions of `held` and then of `compared` are correct."""
+        held = np.concatenate([self.held, self.compared])
         X, y, weights = self._with_features(setting.features)
         clf = make_estimator(setting.algorithm, setting.options, self.plan.seed)
         with notice_if_slow():
@@ -267,9 +283,13 @@ class Search:
                     rows = np.random.default_rng([self.plan.seed, epoch]).permutation(learned)
                     clf.partial_fit(X[rows], y[rows], sample_weight=weights[rows])
             best = clf._predict(X[held], 1).labels[:, 0]
-        if not self.several:
-            return clf._index.find(y[held]) == best
-        return contains(y[held], np.arange(len(held)), best)
+        if self.several:
+            correct = contains(y[held], np.arange(len(held)), best)
+        else:
+            correct = clf._index.find(y[held]) == best
+        if len(learned) == len(self.learned):
+            self._outcomes[setting] = correct[len(self.held) :]
+        return correct
 
     # -- result ----------------------------------------------------------------------------------------------------
 
