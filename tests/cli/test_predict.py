@@ -78,6 +78,7 @@ def test_parquet_keeps_types(call, model):
     Path("new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     keep = [word for name in ("id", "tags", "none") for word in ("--keep", name)]
     assert call("predict", "m", "new.jsonl", *keep, "--top-k", 1, "--output", "out.parquet").code == 0
+    assert "no row has a value of ids." in call("predict", "m", "new.jsonl", "--keep", "id", "--keep", "ids").err
     table = pq.read_table("out.parquet").to_pylist()
     assert [row["id"] for row in table] == [1, 2] and table[0]["tags"] == ["a", "b"] and table[0]["none"] is None
     assert table[0]["predicted"] == "warm" and isinstance(table[0]["score"], float)

@@ -65,14 +65,17 @@ def run(**options: Any) -> None:
     trained = open_model(plan.model, plan.threads)
     source = open_source(plan.data, plan.reading, trained.reading, labelled=False, keep=plan.keep or ())
     layout = Layout(plan, trained, source)
-    n_noted = 0
+    n_noted, empty = 0, dict(enumerate(layout.kept))  # columns without a cell so far
     with _writer(plan, layout) as write:
         for chunk in source.chunks():
             rows = list(_rows(trained, chunk, plan, layout.note))
             n_noted += sum(bool(row.note) for row in rows)
+            empty = {place: name for place, name in empty.items() if all(row.kept[place] is None for row in rows)}
             write(rows)
     if source.n_skipped:
         print(f"manyclass: skipped {source.n_skipped} bad lines of {plan.data}", file=sys.stderr)
+    if empty and source.n_rows:
+        print(printable(f"manyclass: no row has a value of {', '.join(empty.values())}.", sys.stderr), file=sys.stderr)
     if n_noted:
         rest = "They are predicted as an empty row is."
         print(f"manyclass: {n_noted:,} of {source.n_rows:,} rows have {layout.note}. {rest}", file=sys.stderr)
