@@ -101,7 +101,7 @@ def test_light_import():
     """Importing the package and its estimators requires nothing but the required dependencies."""
     program = """
 import sys
-for name in ("typer", "rich", "pyarrow", "zstandard", "pooch", "matplotlib", "optuna", "pandas", "safetensors"):
+for name in ("typer", "rich", "pyarrow", "zstandard", "pooch", "matplotlib", "pandas", "safetensors"):
     sys.modules[name] = None
 import manyclass
 for name in manyclass.__all__:

@@ -1,6 +1,5 @@
 """`manyclass --help`, installation without the extra, and errors on the command line."""
 
-import json
 import os
 import subprocess
 import sys
@@ -118,24 +117,3 @@ def test_warmup_calls_the_main_methods(kind):
     from manyclass.cli import warmup
 
     warmup.compile_one("one-against-all", kind)
-
-
-def test_tune_prints_a_command_line_that_works(call, digits):
-    words = ("tune", "train.svm", "--features", 64, "--trials", 1, "--epochs", 1)
-    result = call(*words)
-    assert result.code == 0 and "default options" in result.err
-    command = result.out.splitlines()[-1]
-    assert command.startswith("manyclass train train.svm --features 64") and "--algorithm recall-tree" in command
-    assert call(*command.replace("MODEL", "tuned").split()[1:]).code == 0
-    result = json.loads(call(*words, "--json").out)
-    assert result["trials"] == 1 and 0 <= result["default_accuracy"] <= result["accuracy"] <= 1
-
-
-@pytest.mark.parametrize("algorithm", ESTIMATORS)
-def test_tune_searches_options_that_exist(algorithm):
-    from manyclass.cli.algorithms import make_estimator
-    from manyclass.cli.tune import _SPACES
-
-    lowest = [f"{name}={values[0]}" for name, values in _SPACES[algorithm].items()]
-    highest = [f"{name}={values[-1]}" for name, values in _SPACES[algorithm].items()]
-    assert make_estimator(algorithm, lowest, 0) and make_estimator(algorithm, highest, 0)

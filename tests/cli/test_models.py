@@ -24,7 +24,8 @@ def model(call, digits):
 def test_predict_prints_the_predictions_of_the_model(call, digits, model):
     X = digits[0][700:900]
     labels, scores = model.predict_topk(X, 3)
-    lines = [line.split("\t") for line in call("predict", "m", "test.svm", "--top-k", "3").out.splitlines()]
+    header, *lines = [line.split("\t") for line in call("predict", "m", "test.svm", "--top-k", "3").out.splitlines()]
+    assert header == ["predicted_1", "score_1", "predicted_2", "score_2", "predicted_3", "score_3"]
     assert [[int(cell) for cell in line[::2]] for line in lines] == labels.tolist()
     np.testing.assert_allclose([[float(cell) for cell in line[1::2]] for line in lines], scores, rtol=1e-4)
     lines = call("predict", "m", "test.svm", "--top-k", "3", "--format", "jsonl").out.splitlines()
@@ -63,7 +64,7 @@ def test_predict_ends_quietly_when_the_pipe_is_closed(call, model):
         ["bash", "-c", f"set -o pipefail; {program} | head -n 1"], capture_output=True, text=True, check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
-    assert done.returncode == 0 and len(done.stdout.splitlines()) == 1
+    assert done.returncode == 0 and done.stdout.startswith("predicted_1\tscore_1") and done.stdout.count("\n") == 1
     assert "Error" not in done.stderr and "Exception" not in done.stderr
 
 
@@ -71,6 +72,7 @@ def test_evaluate_agrees_with_diagnose(call, digits, model):
     X, y = digits[0][700:900], digits[1][700:900]
     result = json.loads(call("evaluate", "m", "test.svm", "--json").out)
     expected = model.diagnose(X, y)
+    expected["candidate_recall"] = expected.pop("recall")
     assert {name: result[name] for name in expected} == pytest.approx(expected)
     assert result["precision@1"] == pytest.approx(expected["accuracy"])
     top = model.predict_topk(X, 5)[0]
@@ -82,7 +84,7 @@ def test_evaluate_agrees_with_diagnose(call, digits, model):
 def test_evaluate_counts_unknown_labels_as_errors(call, model):
     Path("odd.svm").write_text("77 1:1\n78 2:1\n")
     result = json.loads(call("evaluate", "m", "odd.svm", "--json").out)
-    assert result["accuracy"] == result["recall"] == result["precision@5"] == 0
+    assert result["accuracy"] == result["candidate_recall"] == result["precision@5"] == 0
     assert "knows none of the labels" in call("evaluate", "m", "odd.svm").err
 
 
@@ -119,6 +121,8 @@ def test_inspect_shows_sizes_options_and_the_tree(call, model):
     assert result["reading"]["format"] == "svmlight" and result["training"]["finished"]
     text = call("inspect", "m", "--topics").out
     assert "node 0: 10 candidates: " in text and "beam=8" in text
+    assert not set("[]{}'") & set(text) and "progressive error" in text
+    assert "rows                  700" in text and "format      svmlight" in text and "not finished" not in text
     for name in ("tree.svg", "tree.png"):
         assert call("inspect", "m", "--depth", 3, "--picture", name).code == 0
         assert os.path.getsize(name) > 1000
@@ -182,15 +186,16 @@ def test_labels_that_look_like_formulas(call, nasty_model):
     assert {"=1+1", "-2"} <= labels()
     assert {"'=1+1", "'-2", r"good\tname"} <= labels("--spreadsheet-safe")
     result = call("predict", "m", "d.svm", "--format", "jsonl", "--spreadsheet-safe")
-    assert result.code == 1 and "--format tsv only" in result.err
+    assert result.code == 1 and "--format tsv and csv only" in result.err
 
 
 def test_inspect_lists_labels_and_prints_brackets(call):
-    Path("t.csv").write_text("[/k],kind\na b c,[/x]\nd e f,y\tz\n")
+    Path("t.csv").write_text("[/k],kind\na b c,[/x]\nd e f,y\tz\ng h i,$x_^$\n")
     assert call("train", "t.csv", "--label", "kind", "--text", "[/k]", "--no-shuffle", "--model", "m").code == 0
-    assert call("inspect", "m", "--labels").out == "0\t[/x]\n1\ty\\tz\n"
+    assert call("inspect", "m", "--labels").out == "0\t[/x]\n1\ty\\tz\n2\t$x_^$\n"
     result = call("inspect", "m", "--topics")
     assert result.code == 0 and "[/k]" in result.out and "[/x]" in result.out
+    assert call("inspect", "m", "--picture", "tree.svg").code == 0
 
 
 @pytest.mark.parametrize("command", ["predict", "evaluate", "inspect"])

@@ -4,10 +4,11 @@ import gzip
 import os
 import re
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 from ..core.model_file import ModelFormatError
 from ..io import Chunk, Source, known_format
-from .files import check_writable, open_model, open_source
+from .files import check_writable, open_model, open_source, replaced
 from .messages import CommandError
 
 _EXTENSIONS = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm.gz")
@@ -34,24 +35,14 @@ def run(source: str, target: str, reading: dict, slim: bool, prune: float, preci
 
 
 def _convert_data(source: Source, target: str) -> None:
-    """Write all rows with indices from 1; an error leaves an existing file unchanged."""
+    """Write all rows with indices from 1."""
     if not target.endswith(_EXTENSIONS):
         raise CommandError(f"{target}: data are converted to svmlight; the name must end in {', '.join(_EXTENSIONS)}.")
-    part = f"{target}.part"
-    try:
-        with open(part, "wb") as raw:
-            # Without a name and a time in the header, the same rows always result in the same bytes.
-            file = gzip.GzipFile("", "wb", 6, raw, 0) if target.endswith(".gz") else raw
-            with file:
-                for chunk in source.chunks():
-                    file.write("".join(_lines(chunk)).encode())
-        os.replace(part, target)
-    except OSError as error:
-        error.filename = error.filename or target
-        raise
-    finally:
-        if os.path.exists(part):
-            os.unlink(part)
+    with replaced(target) as raw:
+        # Without a name and a time in the header, the same rows always result in the same bytes.
+        with gzip.GzipFile("", "wb", 6, raw, 0) if target.endswith(".gz") else nullcontext(raw) as file:
+            for chunk in source.chunks():
+                file.write("".join(_lines(chunk)).encode())
     print(f"{target}: {source.n_rows:,} rows, indices from 1")
 
 

@@ -2,93 +2,195 @@
 
 import json
 import sys
-import time
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Any, NamedTuple
 
-import numpy as np
-import scipy.sparse as sp
+from ..io import Source
+from .evaluation import KS, WORK, Evaluation
+from .files import Trained, escape, open_model, open_source
+from .messages import printable
 
-from ..io import Chunk, Source
-from ..metrics import ndcg_at_k, precision_at_k
-from .files import LabelColumns, Trained, open_model, open_source
-from .messages import CommandError, notice_if_slow
+_N_REPORTED = 20  # classes and pairs in a report
+_WIDEST = 40  # characters of a label in a table
+_INTEGERS = ("bytes", "n_rows", "n_unknown_rows", "n_unknown_labels", "n_skipped")
+_PLAIN = ("depth", "nodes_visited", "routers_scored", "candidates_scored", "work", "seconds", "threshold")
+_TITLES = {
+    "micro_f1": "micro-F1",
+    "macro_f1": "macro-F1",
+    **{f"top_{k}_accuracy": f"top-{k} accuracy" for k in KS},
+    **{f"{name}@{k}": f"{short}@{k}" for name, short in (("precision", "P"), ("psp", "PSP")) for k in KS},
+    "n_unknown_rows": "rows with unknown labels",
+    "n_unknown_labels": "unknown labels",
+    "n_skipped": "skipped lines",
+    "n_rows": "rows",
+}
 
-_KS = (1, 3, 5)
+
+class Section(NamedTuple):
+    """A table of a result, as text."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    texts: Sequence[int] = (0,)  # columns that are aligned to the left; the others are numbers
 
 
-def run(model: str, data: str, reading: dict, threads: int, as_json: bool) -> None:
+def run(
+    model: str, data: str, reading: dict, picture: str | None, report: str | None, threads: int, as_json: bool
+) -> None:
     """Evaluate a model and print the metrics."""
+    from . import report as reports
+
+    reports.check_outputs(picture, report)
     trained = open_model(model, threads)
-    metrics = evaluate(trained, open_source(data, reading, trained.reading))
-    print(json.dumps(metrics) if as_json else table(metrics))
+    source = open_source(data, reading, trained.reading, keep=None if report else ())
+    evaluation = Evaluation(trained, source, reports.N_EXAMPLES if report else 0)
+    metrics = summary(evaluation)
+    warn(metrics["warnings"])
+    if picture:
+        reports.draw([metrics], picture)
+    if report:
+        reports.write_report(evaluation, summary(evaluation, _N_REPORTED), report, model)
+    say_written(picture, report)
+    print(json.dumps(metrics, default=str) if as_json else table(metrics))
 
 
-def evaluate(trained: Trained, source: Source) -> dict[str, float]:
-    """The metrics of `diagnose`, precision@k, nDCG@k, the number of rows and skipped lines, and the time."""
-    totals = Totals(trained, source)
-    if not totals.n_known:
-        print(f"manyclass: the model knows none of the labels in {source.path}.", file=sys.stderr)
-    return {**totals.means(), "n_rows": totals.n_rows, "n_skipped": source.n_skipped, "seconds": totals.seconds}
+def evaluate(trained: Trained, source: Source) -> dict[str, Any]:
+    """All metrics of a model, lists of classes, and the time. Warnings are printed."""
+    metrics = summary(Evaluation(trained, source))
+    warn(metrics["warnings"])
+    return metrics
 
 
-class Totals:
-    """Sums of metrics over all rows of a file, read in chunks."""
-
-    def __init__(self, trained: Trained, source: Source) -> None:
-        self.n_rows, self.n_labels, self.n_known, self.seconds, self.n_recalled = 0, 0, 0, 0.0, 0.0
-        self.sums: dict[str, float] = {}
-        self.correct: list[np.ndarray] = []  # for each row, whether the best prediction is correct
-        columns = LabelColumns.of_model(trained)
-        for chunk in source.chunks():
-            self._add(trained.estimator, chunk, columns)
-        if not self.n_rows:
-            raise CommandError(f"{source.path}: there are no rows to evaluate.")
-
-    def _add(self, clf: Any, chunk: Chunk, columns: LabelColumns | None) -> None:
-        n, n_classes = chunk.X.shape[0], len(clf.classes_)
-        y: Any = chunk.labels if columns is None else columns.matrix(chunk, learn=False)
-        if columns is not None and y.shape[1] < n_classes:
-            y.resize(n, n_classes)
-        truth = y if columns is not None else _indicator(clf, y)
-        with notice_if_slow():
-            metrics = clf.diagnose(chunk.X, y)
-        k = min(max(_KS), n_classes)
-        start = time.perf_counter()
-        predicted = clf._predict(chunk.X, k).labels
-        self.seconds += time.perf_counter() - start
-        self.n_recalled += metrics.pop("recall") * truth.nnz
-        for at in _KS:
-            most = min(at, k)  # with fewer classes than places, the remaining places are wrong
-            metrics[f"precision@{at}"] = precision_at_k(truth, predicted, most) * most / at
-            metrics[f"ndcg@{at}"] = ndcg_at_k(truth, predicted, most)
-        for name, value in metrics.items():
-            self.sums[name] = self.sums.get(name, 0.0) + value * n
-        self.correct.append(np.asarray(truth[np.arange(n), predicted[:, 0]]).ravel() != 0)
-        self.n_rows, self.n_labels = self.n_rows + n, self.n_labels + int(truth.nnz)
-        self.n_known += int((truth.indices < n_classes).sum())
-
-    def means(self) -> dict[str, float]:
-        """Means over rows; recall is a mean over true labels."""
-        means = {name: value / self.n_rows for name, value in self.sums.items()}
-        return {**means, "recall": self.n_recalled / max(1, self.n_labels)}
+def summary(evaluation: Evaluation, n_listed: int = 10) -> dict[str, Any]:
+    """The result of an evaluation as values for JSON."""
+    reliability = evaluation.reliability
+    return {
+        **evaluation.metrics(),
+        **evaluation.by_frequency(),
+        "unknown_labels": evaluation.unknown_labels(n_listed),
+        "worst_classes": evaluation.worst_classes(n_listed),
+        "most_confused": evaluation.most_confused(n_listed),
+        "reliability": {
+            "rows": reliability.counts.astype(int).tolist(),
+            "probability": reliability.confidence.tolist(),
+            "accuracy": reliability.accuracy.tolist(),
+        },
+        "warnings": evaluation.warnings(),
+    }
 
 
-def _indicator(clf: Any, y: np.ndarray) -> sp.csr_array:
-    """One label per row as a matrix over the classes; unknown labels share one more column."""
-    columns, n = clf._index.find(y), len(clf.classes_)
-    columns[columns < 0] = n
-    return sp.csr_array((np.ones(len(y)), columns, np.arange(len(y) + 1)), shape=(len(y), n + 1))
+def say_written(*paths: str | None) -> None:
+    """Name the files that were written."""
+    for path in paths:
+        if path is not None:
+            print(f"Wrote {path}", file=sys.stderr)
+
+
+def warn(warnings: list[str]) -> None:
+    """Print warnings on standard error."""
+    for warning in warnings:
+        print(printable(f"manyclass: warning: {warning}", sys.stderr), file=sys.stderr)
+
+
+# -- tables --------------------------------------------------------------------------------------------------------
+
+
+def title(name: str) -> str:
+    """A metric's name as text."""
+    return _TITLES.get(name, name.replace("_", " "))
 
 
 def formatted(name: str, value: float) -> str:
     """A metric as text."""
-    if name in ("accuracy", "recall") or "@" in name:
-        return f"{100 * value:.2f} %"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.4f}" if name == "seconds" else f"{value:,.2f}"
+    if name in _INTEGERS:
+        return f"{value:,}"
+    return f"{value:,.4g}" if name in _PLAIN and value < 1 else f"{value:,.2f}" if name in _PLAIN else percent(value)
 
 
-def table(metrics: dict[str, float]) -> str:
-    """One line per metric."""
-    rows = [(name.replace("_", " "), formatted(name, value)) for name, value in metrics.items()]
-    rows.append(("µs per row", f"{1e6 * metrics['seconds'] / metrics['n_rows']:,.0f}"))
-    return "\n".join(f"{name:<18} {value:>14}" for name, value in rows)
+def percent(share: float) -> str:
+    """A share as text."""
+    return f"{100 * share:.2f} %"
+
+
+def sections(metrics: dict[str, Any]) -> Iterator[Section]:
+    """The tables of a result."""
+    several = "micro_f1" in metrics
+    yield _overview(metrics, several)
+    if several:
+        yield from _several_labels(metrics)
+    share = "recall" if several else "accuracy"
+    groups = [
+        (frequency_range(group), f"{group['labels']:,}", f"{group['true']:,}", percent(group["recall"]))
+        for group in metrics["by_frequency"]
+    ]
+    header = (metrics["frequency_counted_in"], "classes", "labels" if several else "rows", share)
+    yield Section(f"{share.capitalize()} by class frequency", header, groups)
+    if unknown := metrics["unknown_labels"]:
+        labels = [(table_label(row["label"]), f"{row['rows']:,}") for row in unknown]
+        yield Section("Unknown labels", ("label", "rows"), labels)
+    if worst := metrics["worst_classes"]:
+        names = ("label", "rows", "precision", "recall", "F1", *(() if several else ("mostly predicted",)))
+        yield Section("Worst classes", names, [_class_row(row) for row in worst], (0, 5))
+    if confused := metrics["most_confused"]:
+        pairs = [(table_label(pair["true"]), table_label(pair["predicted"]), f"{pair['rows']:,}") for pair in confused]
+        yield Section("Most confused", ("true", "predicted", "rows"), pairs, (0, 1))
+    costs = [(title(name), f"{metrics[name]:,.2f}") for name in WORK]
+    yield Section("Work per row", (), [*costs, ("µs", f"{1e6 * metrics['seconds'] / metrics['n_rows']:,.0f}")])
+
+
+def _overview(metrics: dict[str, Any], several: bool) -> Section:
+    best = ["micro_f1"] if several else ["accuracy", *(f"top_{k}_accuracy" for k in KS[1:])]
+    names = [*best, "macro_f1", "candidate_recall", "calibration_error", "n_rows", "n_unknown_rows"]
+    names += [name for name in ("n_unknown_labels", "n_skipped") if metrics[name]]
+    rows = {name: formatted(name, metrics[name]) for name in names}
+    if unknown := metrics["n_unknown_rows"]:
+        rows["n_unknown_rows"] = f"{unknown:,} ({percent(unknown / metrics['n_rows'])})"
+    return Section("", (), [(title(name), text) for name, text in rows.items()])
+
+
+def _several_labels(metrics: dict[str, Any]) -> Iterator[Section]:
+    kinds = {"precision": "P@k", "ndcg": "nDCG@k", "psp": "PSP@k"}
+    known = [name for name in kinds if f"{name}@1" in metrics]
+    ranking = [(str(k), *(percent(metrics[f"{name}@{k}"]) for name in known)) for k in KS]
+    yield Section("Ranking", ("k", *(kinds[name] for name in known)), ranking)
+    thresholds = [
+        ("of the model", f"{metrics['threshold']:g}", percent(metrics["micro_f1"])),
+        ("best on these rows", f"{metrics['best_threshold']:g}", percent(metrics["best_threshold_micro_f1"])),
+    ]
+    yield Section("Threshold of the probability", ("", "threshold", "micro-F1"), thresholds)
+
+
+def frequency_range(group: dict[str, Any]) -> str:
+    """The number of rows of the classes of a group."""
+    low, high = group["from"], group["below"]
+    return f"{low:,} or more" if high is None else f"{low:,}" if high == low + 1 else f"{low:,} to {high - 1:,}"
+
+
+def _class_row(row: dict[str, Any]) -> tuple[str, ...]:
+    shares = [percent(row[name]) for name in ("precision", "recall", "f1")]
+    other = [table_label(row["mostly_predicted"])] if "mostly_predicted" in row else []
+    return (table_label(row["label"]), f"{row['rows']:,}", *shares, *other)
+
+
+def table_label(label: Any) -> str:
+    """A label in a table: one line, and not too long."""
+    text = escape(label)
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+
+
+def table(metrics: dict[str, Any]) -> str:
+    """All tables as text."""
+    return printable("\n\n".join(map(as_text, sections(metrics))), sys.stdout)
+
+
+def as_text(section: Section) -> str:
+    """A table with aligned columns."""
+    lines = [*([section.header] if section.header else []), *section.rows]
+    columns = []
+    for number, cells in enumerate(zip_longest(*lines, fillvalue="")):
+        width = max(map(len, cells))
+        columns.append([cell.ljust(width) if number in section.texts else cell.rjust(width) for cell in cells])
+    body = ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
+    return "\n".join([*([section.title] if section.title else []), *body])

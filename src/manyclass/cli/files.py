@@ -3,23 +3,22 @@
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..core.model_file import ModelFormatError, check_target, lock
 from ..estimators import load_model
-from ..io import Chunk, Reading, Source, known_format
+from ..io import TABLES, Chunk, Reading, Source, known_format
 from .messages import CommandError
 
-_TABLES = ("csv", "tsv", "jsonl", "parquet")
-_FAMILIES = (_TABLES, ("svmlight", "xmc"), ("vw",))  # formats with the same features
+_FAMILIES = (TABLES, ("svmlight", "xmc"), ("vw",))  # formats with the same features
 _TABLE_OPTIONS = ("label", "text", "numeric", "categorical", "label_separator")
 MAX_COLUMNS = 4_000_000  # limit of a label matrix whose columns are the label numbers in the file
 
@@ -32,10 +31,23 @@ class Trained:
     reading: Reading
     names: list[str] | None = None  # several labels per row: the label of each column; None: labels are column numbers
     training: dict[str, Any] = field(default_factory=dict)  # progress and options of the training run
+    label_counts: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # training rows of each class
+    n_counted: int = 0  # training rows counted there; 0: unknown
+
+    def count(self, y: Any) -> None:
+        """Count the labels of rows that were learned, each row once."""
+        classes = y.indices if sp.issparse(y) else self.estimator._index.find(y)
+        missing = len(self.estimator.classes_) - len(self.label_counts)
+        if missing > 0:
+            self.label_counts = np.pad(self.label_counts, (0, missing))
+        np.add.at(self.label_counts, classes, 1)
+        self.n_counted += y.shape[0]
 
     def save(self, path: str, slim: bool = False, prune: float = 0.0, precision: str = "float32") -> None:
         """Write the model with its reading and training record."""
         self.estimator._extra = {"reading": self.reading.to_dict(), "training": self.training}
+        if self.n_counted:
+            self.estimator._extra["labels"] = {"n_rows": self.n_counted, "counts": self.label_counts.tolist()}
         self.estimator._names = self.names
         self.estimator.save(path, slim, prune, precision)
 
@@ -74,13 +86,32 @@ def open_model(path: str, threads: int | None = None) -> Trained:
         training = extra.get("training", {})
         if not isinstance(training, dict) or reading.width != estimator.n_features_in_:
             raise ValueError("the number of features or the training record is wrong")
+        counts, n_counted = _label_counts(extra.get("labels", {"n_rows": 0, "counts": []}), len(estimator.classes_))
     except (TypeError, ValueError, KeyError) as error:
         raise ModelFormatError(f"{path}: the description of the training data is invalid ({error}).") from error
-    return Trained(estimator, reading, estimator._names, training)
+    return Trained(estimator, reading, estimator._names, training, counts, n_counted)
 
 
-def open_source(path: str, options: dict[str, Any], base: Reading | None = None, labelled: bool = True) -> Source:
-    """Open a data file with the given options, on top of the reading of a model if there is one."""
+def _label_counts(values: Any, n_classes: int) -> tuple[np.ndarray, int]:
+    """The number of training rows of each class and of all, as stored in a model."""
+    counts, n_rows = values["counts"], values["n_rows"]
+    sound = type(n_rows) is int and isinstance(counts, list) and len(counts) <= n_classes
+    if not sound or not all(type(count) is int and 0 <= count <= n_rows < 2**62 for count in counts):
+        raise ValueError("the number of training rows of the labels is wrong")
+    return np.pad(np.array(counts, np.int64), (0, n_classes - len(counts))), n_rows
+
+
+def open_source(
+    path: str,
+    options: dict[str, Any],
+    base: Reading | None = None,
+    labelled: bool = True,
+    keep: Sequence[str] | None = (),
+) -> Source:
+    """Open a data file with the given options, on top of the reading of a model if there is one.
+
+    `keep` names columns that are returned as they are; None: those that describe a row, if the file is a table.
+    """
     renamed = {"input_format": "format", "features": "n_features"}
     values = {renamed.get(name, name): value for name, value in options.items() if name != "skip_bad_lines"}
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
@@ -93,7 +124,8 @@ def open_source(path: str, options: dict[str, Any], base: Reading | None = None,
         raise CommandError(
             f"{path}: the model was trained with {base.width} features, but the options specify {reading.width}."
         )
-    source = Source(path, reading, labelled=labelled, skip_bad_lines="skip_bad_lines" in options)
+    columns = keep if keep is not None else (reading.text or reading.columns) if reading.format in TABLES else ()
+    source = Source(path, reading, labelled=labelled, skip_bad_lines="skip_bad_lines" in options, keep=columns)
     _check_format(path, source.reading.format, options, base)
     return source
 
@@ -101,7 +133,7 @@ def open_source(path: str, options: dict[str, Any], base: Reading | None = None,
 def _check_format(path: str, found: str | None, options: dict[str, Any], base: Reading | None) -> None:
     """Reject options that do not apply to the format, and a format with other features than those of the model."""
     for name in options:
-        if (name in _TABLE_OPTIONS and found not in _TABLES) or (name == "index_base" and found != "svmlight"):
+        if (name in _TABLE_OPTIONS and found not in TABLES) or (name == "index_base" and found != "svmlight"):
             raise CommandError(f"{path} is read as {found}, where --{name.replace('_', '-')} does not apply.")
     if base is None or "input_format" in options:
         return
@@ -126,6 +158,22 @@ def check_writable(path: str) -> None:
     check_target(path)
     if not os.access(folder, os.W_OK):
         raise PermissionError(errno.EACCES, "the folder is not writable", folder)
+
+
+@contextmanager
+def replaced(path: str) -> Iterator[BinaryIO]:
+    """A new file that gets its name when it is complete; an error leaves an existing file unchanged."""
+    part = f"{path}.part"
+    try:
+        with open(part, "wb") as file:
+            yield file
+        os.replace(part, path)
+    except OSError as error:
+        error.filename = error.filename or path
+        raise
+    finally:
+        if os.path.exists(part):
+            os.unlink(part)
 
 
 @contextmanager

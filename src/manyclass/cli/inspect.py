@@ -5,19 +5,22 @@ import os
 import sys
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.tree import Tree
 
+from ..io import Reading
+from .evaluate import Section, as_text, percent, table_label
 from .files import Trained, escape, open_model
 from .messages import CommandError, printable
+from .report import check_outputs, figure_class, save_figure
 
 _N_LABELS = 6  # labels shown per node
 
 
 def run(model: str, depth: int, topics: bool, labels: bool, picture: str | None, as_json: bool) -> None:
     """Print the description of a model and draw its tree."""
-    if picture is not None and not picture.lower().endswith((".png", ".svg")):
-        raise CommandError(f"--picture {picture}: the name must end in .png or .svg.")
+    check_outputs(picture)
     trained = open_model(model)
     clf = trained.estimator
     if labels:
@@ -34,8 +37,9 @@ def run(model: str, depth: int, topics: bool, labels: bool, picture: str | None,
         keys = ("node", "parent", "depth", "n_labels", "labels")
         print(json.dumps({**facts, "branches": [{key: node[key] for key in keys} for node in nodes]}))
     else:
-        _print_facts(facts)
+        _print_facts(facts, trained)
         if nodes and (topics or picture is None):
+            print()
             kind = "candidates" if clf._model.NAME == "recall-tree" else "labels"
             Console(markup=False, highlight=False).print(_tree(nodes, kind, topics))
     if picture is not None:
@@ -78,15 +82,48 @@ def _facts(trained: Trained, path: str) -> dict[str, Any]:
     }
 
 
-def _print_facts(facts: dict[str, Any]) -> None:
-    for name, value in facts.items():
-        if isinstance(value, dict):
-            shown = {key: v for key, v in value.items() if name == "options" or v not in (None, [], "")}
-            value = ", ".join(f"{key}={v:,}" if name == "arrays" else f"{key}={v}" for key, v in shown.items())
-        elif type(value) is int:
-            value = f"{value:,}"
-        title = "bytes of arrays" if name == "arrays" else name.removeprefix("n_")
-        print(printable(f"{title:<16} {value}", sys.stdout))
+def _print_facts(facts: dict[str, Any], trained: Trained) -> None:
+    size = f"{_size(facts['bytes'])}, weights in {facts['precision']}"
+    model = {
+        "algorithm": facts["algorithm"],
+        "size": f"{size}; slim: for prediction only" if facts["slim"] else size,
+        "classes": f"{facts['n_classes']:,}",
+        "features": f"{facts['n_features']:,}",
+        "nodes": f"{facts['n_nodes']:,}" + (f" in {facts['n_trees']} trees" if facts["n_trees"] > 1 else ""),
+        "arrays": ", ".join(f"{name} {_size(n)}" for name, n in facts["arrays"].items() if n >= 1000),
+        "options": ", ".join(f"{name}={value}" for name, value in facts["options"].items()),
+    }
+    parts = {"Model": model, "Data": _data_facts(trained), "Training": _training_facts(trained)}
+    sections = [Section(title, (), list(values.items()), (0, 1)) for title, values in parts.items() if values]
+    print(printable("\n\n".join(map(as_text, sections)), sys.stdout))
+
+
+def _data_facts(trained: Trained) -> dict[str, str]:
+    """How data files are read, where it is not the default."""
+    usual, found = Reading().to_dict(), {}
+    for name, value in trained.reading.to_dict().items():
+        if value not in (usual[name], None) and not isinstance(value, dict):
+            found[name.replace("_", " ")] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return found
+
+
+def _training_facts(trained: Trained) -> dict[str, str]:
+    training, found = trained.training, {}
+    if trained.n_counted:
+        found["rows"] = f"{trained.n_counted:,}"
+        most = np.argsort(-trained.label_counts, kind="stable")[:_N_LABELS]
+        labels = zip(trained.labels(most), trained.label_counts[most].tolist(), strict=True)
+        found["most frequent labels"] = ", ".join(f"{table_label(label)} ({n:,})" for label, n in labels)
+    if training:
+        found["epochs"] = f"{training.get('epochs', 0)}{'' if training.get('finished') else ', not finished'}"
+        found["seed"] = str(training.get("seed"))
+    if errors := [error for error in training.get("progressive_errors", []) if error is not None]:
+        found["progressive error"] = ", ".join(percent(error) for error in errors)
+    return found
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:,.1f} kB"
 
 
 def _tree(nodes: list[dict[str, Any]], kind: str, topics: bool) -> Tree:
@@ -103,10 +140,6 @@ def _tree(nodes: list[dict[str, Any]], kind: str, topics: bool) -> Tree:
 
 def _draw(nodes: list[dict[str, Any]], path: str) -> None:
     """Draw the tree from left to right; the size of a node shows the number of its labels."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise CommandError("--picture requires matplotlib: pip install 'manyclass[plot]'") from error
     children: dict[int, list[dict[str, Any]]] = {}
     for node in nodes:
         children.setdefault(node["parent"], []).append(node)
@@ -125,17 +158,17 @@ def _draw(nodes: list[dict[str, Any]], path: str) -> None:
 
     place(nodes[0])
     depth, largest = max(node["depth"] for node in nodes), max(1, *(node["n_labels"] for node in nodes))
-    figure = Figure(figsize=(4 + 4 * depth, max(2.5, 0.32 * len(leaves))), layout="constrained")
+    figure = figure_class()(figsize=(4 + 4 * depth, max(2.5, 0.32 * len(leaves))), layout="constrained")
     axes = figure.subplots()
     for node in nodes:
         x, y, is_leaf = node["depth"], height[node["node"]], node["node"] not in children
         if node["parent"] >= 0:
             axes.plot([x - 1, x], [height[node["parent"]], y], color="0.8", linewidth=1, zorder=1)
         axes.scatter(x, y, s=20 + 180 * node["n_labels"] / largest, color="tab:blue", zorder=2)
-        some = ": " + ", ".join(str(label)[:20] for label in node["labels"][:3]) if is_leaf else ""
-        style: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 8}
+        some = ": " + ", ".join(escape(label)[:20] for label in node["labels"][:3]) if is_leaf else ""
+        style: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 8, "parse_math": False}
         axes.annotate(f"{node['n_labels']:,}{some}", (x, y), (9, 0 if is_leaf else 10), **style)
     axes.set_xlim(-0.2, depth + 0.8)
     axes.invert_yaxis()
     axes.set_axis_off()
-    figure.savefig(path, dpi=150, metadata={"Date": None} if path.lower().endswith(".svg") else None)
+    save_figure(figure, path)

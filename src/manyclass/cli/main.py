@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from .options import Algorithm, Data, Json, Model, Seed, Threads, reading_options
+from .options import Algorithm, Data, Json, Model, Picture, Report, Seed, Threads, reading_options
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -187,35 +187,67 @@ def predict(
         ),
     ] = 5,
     output_format: Annotated[
-        Literal["tsv", "jsonl", "svmlight"],
+        Literal["tsv", "csv", "jsonl", "parquet", "svmlight"] | None,
         typer.Option(
             "--format",
-            help="tsv: label, score, label, score, ...; jsonl: {labels, scores}; svmlight: the best label, then "
-            "label:score sorted by label (text labels are replaced by their position in `inspect --labels`).",
+            help="tsv, csv, parquet: columns predicted_1, score_1, predicted_2, ...; jsonl: {labels, scores}; "
+            "svmlight: the best label, then label:score sorted by label (text labels are replaced by their position in "
+            "`inspect --labels`). Default: from the extension of --output, or tsv.",
         ),
-    ] = "tsv",
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option(metavar="FILE", help="File to write, instead of standard output.")
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Tables: copy this column, such as an id, to the output; can be repeated."),
+    ] = None,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Print probabilities instead of scores.")
     ] = False,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Only labels with a probability above this number, and probabilities instead of scores. Other places "
+            "are empty.",
+        ),
+    ] = None,
+    header: Annotated[bool, typer.Option(help="tsv and csv: begin with the names of the columns.")] = True,
     spreadsheet_safe: Annotated[
         bool,
         typer.Option(
             "--spreadsheet-safe",
-            help="tsv: write ' before labels that begin with =, +, - or @, which spreadsheets would run as formulas.",
+            help="tsv and csv: write ' before cells that begin with =, +, - or @, which spreadsheets would run as "
+            "formulas.",
         ),
     ] = False,
     threads: Threads = 1,
 ) -> None:
-    """Predict the best labels of each row. The data file needs no labels."""
+    """Predict the best labels of each row. The data file needs no labels.
+
+    Rows without any word that the model knows are marked in the column "note".
+    """
 
 
 @command
-def evaluate(model: Model, data: Data, reading: dict, threads: Threads = 1, as_json: Json = False) -> None:
+def evaluate(
+    model: Model,
+    data: Data,
+    reading: dict,
+    picture: Picture = None,
+    report: Report = None,
+    threads: Threads = 1,
+    as_json: Json = False,
+) -> None:
     """Evaluate a model on a data file.
 
-    accuracy: share of rows whose best prediction is correct. recall: share of the true labels that were scored.
-    precision@k, ndcg@k: of the k best predictions. depth, nodes visited, routers scored, candidates scored: means per
-    row; work is the sum of the last two. seconds: prediction time.
+    accuracy: share of rows whose best prediction is correct; top-k: one of the k best is. candidate recall: share of
+    the true labels that were scored at all. macro-F1: mean F1 of the classes. calibration error: mean difference
+    between probability and accuracy. With several labels per row, F1 is that of the labels whose probability is above
+    the threshold of the model, and P@k, nDCG@k and PSP@k are those of the k best. Labels that the model has never seen
+    count as errors and are reported.
     """
 
 
@@ -225,10 +257,12 @@ def compare(
     second: Annotated[str, typer.Argument(help="Model file.")],
     data: Data,
     reading: dict,
+    picture: Picture = None,
+    report: Report = None,
     threads: Threads = 1,
     as_json: Json = False,
 ) -> None:
-    """Compare two models on the same data, with McNemar's test."""
+    """Compare two models on the same data, with McNemar's test and the classes that change most."""
 
 
 @command
@@ -270,15 +304,20 @@ def convert(
 def tune(
     data: Data,
     reading: dict,
-    algorithm: Annotated[Algorithm | None, typer.Option(help="Default: as in train.")] = None,
-    seconds: Annotated[float, typer.Option(min=1, help="Time limit; the running trial is completed.")] = 60.0,
-    trials: Annotated[int | None, typer.Option(min=1, help="Maximum number of trials.")] = None,
+    algorithm: Annotated[Algorithm | None, typer.Option(help="Default: several are tried.")] = None,
+    minutes: Annotated[
+        float, typer.Option(min=0.01, help="Time limit of the search; the running trial is completed.")
+    ] = 5.0,
+    trials: Annotated[int | None, typer.Option(min=1, help="Maximum number of settings in the first round.")] = None,
     max_rows: Annotated[int, typer.Option(min=10, help="Maximum number of rows to read into memory.")] = 100_000,
-    epochs: Annotated[int, typer.Option(min=1, help="Number of passes over the data in each trial.")] = 3,
+    epochs: Annotated[int | None, typer.Option(min=1, help="As in train.")] = None,
     seed: Seed = 0,
+    threads: Threads = 1,
     as_json: Json = False,
 ) -> None:
-    """Search for good options (requires optuna).
+    """Search for a better train command.
 
-    Options are compared on held-out rows; the command line of the best ones is printed.
+    Algorithms, their main options and the features of text columns are tried on a part of the rows, the best of them on
+    more rows. The best setting is compared with the defaults on rows that the search has not used. Its train command
+    is printed if it is significantly better there; otherwise the defaults stand.
     """

@@ -42,7 +42,12 @@ def is_terminal(file: TextIO) -> bool:
 
 def printable(text: str, file: TextIO) -> str:
     r"""The text; if the file is a terminal, characters that could control it are written as \u001b and so on."""
-    if text.isprintable() or not is_terminal(file):
+    return visible(text) if is_terminal(file) else text
+
+
+def visible(text: str) -> str:
+    r"""The text with characters that control a terminal, or are invisible, written as \u001b and so on."""
+    if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\n\t" else f"\\u{ord(c):04x}" for c in text)
 

@@ -10,6 +10,12 @@ InputFormat = Literal["svmlight", "xmc", "vw", "csv", "tsv", "jsonl", "parquet"]
 Data = Annotated[str, typer.Argument(help="Data file, or - for standard input.")]
 Model = Annotated[str, typer.Argument(help="Model file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print a JSON object instead of text.")]
+Picture = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Draw reliability and accuracy by frequency to a .png or .svg.")
+]
+Report = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Write an HTML page with tables and diagrams; it needs no network.")
+]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")]
 
 

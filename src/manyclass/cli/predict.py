@@ -1,89 +1,262 @@
-"""`manyclass predict`: one line per row on standard output."""
+"""`manyclass predict`: the best labels of each row, as lines on standard output or as a file."""
 
+import csv
+import io
 import json
 import math
 import os
 import sys
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
-from .files import Trained, escape, open_model, open_source
+from ..io import Source
+from ..io.errors import optional_module
+from .files import Trained, check_writable, escape, open_model, open_source, replaced
 from .messages import CommandError, notice_if_slow, printable
 
+_FORMATS = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".svm": "svmlight", ".parquet": "parquet"}
+_TABLES = ("tsv", "csv", "parquet")
+_FORMULAS = ("=", "+", "-", "@")
+_NONLINEAR = ("lom-tree", "mlom-tree")  # scores depend on the leaf only, and many rows have the same
 
-def run(
-    model: str,
-    data: str,
-    reading: dict,
-    top_k: int,
-    output_format: str,
-    probabilities: bool,
-    spreadsheet_safe: bool,
-    threads: int,
-) -> None:
+
+@dataclass(frozen=True)
+class Plan:
+    """The options of the command."""
+
+    model: str
+    data: str
+    reading: dict[str, Any]
+    top_k: int
+    output_format: str | None
+    output: str | None
+    keep: list[str] | None
+    probabilities: bool
+    threshold: float | None
+    header: bool
+    spreadsheet_safe: bool
+    threads: int
+
+    @property
+    def format(self) -> str:
+        """The format of the output."""
+        extension = os.path.splitext(self.output or "")[1].lower()
+        return self.output_format or _FORMATS.get(extension, "tsv")
+
+
+class Row(NamedTuple):
+    """The predictions of a row."""
+
+    kept: tuple  # cells of the data file
+    classes: np.ndarray
+    scores: np.ndarray
+    note: str
+
+
+def run(**options: Any) -> None:
     """Predict all rows."""
-    if spreadsheet_safe and output_format != "tsv":
-        raise CommandError("--spreadsheet-safe applies to --format tsv only.")
-    trained = open_model(model, threads)
-    source = open_source(data, reading, trained.reading, labelled=False)
-    k = min(top_k, len(trained.estimator.classes_))
-    tsv = _safe_tsv if spreadsheet_safe else _tsv
-    line = {"tsv": tsv, "jsonl": _jsonl, "svmlight": _svmlight}[output_format]
-    for chunk in source.chunks():
-        with notice_if_slow():
-            if probabilities:
-                classes, scores = _most_probable(trained.estimator, chunk.X, k)
-            else:
-                classes, scores, _ = trained.estimator._predict(chunk.X, k)
-        try:
-            lines = "".join(line(trained, *row) for row in zip(classes, scores, strict=True))
-            sys.stdout.write(printable(lines, sys.stdout))
-            sys.stdout.flush()
-        except BrokenPipeError:  # the reader, such as head, has closed the pipe
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return
+    plan = Plan(**options)
+    _check(plan)
+    trained = open_model(plan.model, plan.threads)
+    source = open_source(plan.data, plan.reading, trained.reading, labelled=False, keep=plan.keep or ())
+    layout = Layout(plan, trained, source)
+    n_noted, empty = 0, dict(enumerate(layout.kept))  # columns without a cell so far
+    with _writer(plan, layout) as write:
+        for chunk in source.chunks():
+            rows = list(_rows(trained, chunk, plan, layout.note))
+            n_noted += sum(bool(row.note) for row in rows)
+            empty = {place: name for place, name in empty.items() if all(row.kept[place] is None for row in rows)}
+            write(rows)
     if source.n_skipped:
-        print(f"manyclass: skipped {source.n_skipped} bad lines of {data}", file=sys.stderr)
+        print(f"manyclass: skipped {source.n_skipped} bad lines of {plan.data}", file=sys.stderr)
+    if empty and source.n_rows:
+        print(printable(f"manyclass: no row has a value of {', '.join(empty.values())}.", sys.stderr), file=sys.stderr)
+    if n_noted:
+        rest = "They are predicted as an empty row is."
+        print(f"manyclass: {n_noted:,} of {source.n_rows:,} rows have {layout.note}. {rest}", file=sys.stderr)
+    if plan.output:
+        print(f"Wrote {plan.output}", file=sys.stderr)
 
 
-def _most_probable(clf: Any, X: Any, k: int) -> tuple[list, list]:
-    """Classes and probabilities of the best candidates of each row."""
-    classes, probabilities = [], []
+def _check(plan: Plan) -> None:
+    """Reject options that do not fit together before any work is done."""
+    if plan.spreadsheet_safe and plan.format not in ("tsv", "csv"):
+        raise CommandError("--spreadsheet-safe applies to --format tsv and csv only.")
+    if plan.keep and plan.format == "svmlight":
+        raise CommandError("svmlight files have no columns: use another --format, or omit --keep.")
+    if plan.output is None:
+        if plan.format == "parquet":
+            raise CommandError("--format parquet requires --output FILE.")
+        return
+    check_writable(plan.output)
+    for path in (plan.data, plan.model):
+        if os.path.exists(plan.output) and os.path.exists(path) and os.path.samefile(plan.output, path):
+            raise CommandError(f"--output {plan.output} would replace {path}: choose another name.")
+
+
+# -- predictions ---------------------------------------------------------------------------------------------------
+
+
+def _rows(trained: Trained, chunk: Any, plan: Plan, note: str) -> Iterator[Row]:
+    clf, X = trained.estimator, chunk.X
+    k = min(plan.top_k, len(clf.classes_))
+    with notice_if_slow():
+        found = clf._predict(X, k)
+        unknown = _is_unknown(clf, X, found)
+        if plan.probabilities or plan.threshold is not None:
+            pairs = _most_probable(clf, X, k, plan.threshold)
+        else:
+            pairs = zip(found.labels, found.scores, strict=True)
+    for number, (classes, scores) in enumerate(pairs):
+        yield Row(chunk.kept[number] if chunk.kept else (), classes, scores, note if unknown[number] else "")
+
+
+def _most_probable(clf: Any, X: Any, k: int, threshold: float | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Classes and probabilities of the best candidates of each row, above the threshold."""
     for first, last in clf._scoring_blocks(X.shape[0]):
         scored = clf._score(X[first:last])
         ends = np.cumsum(scored.sizes)
         for begin, end in zip(ends - scored.sizes, ends, strict=True):
             best = begin + np.argsort(-scored.probabilities[begin:end], kind="stable")[:k]
-            classes.append(scored.labels[best])
-            probabilities.append(scored.probabilities[best])
-    return classes, probabilities
+            if threshold is not None:
+                best = best[scored.probabilities[best] > threshold]
+            yield scored.labels[best], scored.probabilities[best]
 
 
-def _tsv(trained: Trained, classes: np.ndarray, scores: np.ndarray) -> str:
-    return _tsv_line(map(escape, trained.labels(classes)), scores)
+def _is_unknown(clf: Any, X: Any, found: Any) -> np.ndarray:
+    """Whether a row has no feature that the model knows: it gets the same scores as a row without features."""
+    out = np.diff(X.indptr) == 0
+    if clf._model.NAME not in _NONLINEAR:
+        empty = clf._predict(sp.csr_array((1, X.shape[1]), dtype=np.float32), found.labels.shape[1])
+        out |= (found.labels == empty.labels).all(axis=1) & (found.scores == empty.scores).all(axis=1)
+    return out
 
 
-def _safe_tsv(trained: Trained, classes: np.ndarray, scores: np.ndarray) -> str:
-    return _tsv_line(map(no_formula, map(escape, trained.labels(classes))), scores)
+# -- output --------------------------------------------------------------------------------------------------------
 
 
-def _tsv_line(labels: Iterable[str], scores: np.ndarray) -> str:
-    return "\t".join(f"{label}\t{score:.6g}" for label, score in zip(labels, scores, strict=True)) + "\n"
+class Layout:
+    """The columns of the output."""
+
+    def __init__(self, plan: Plan, trained: Trained, source: Source) -> None:
+        self.trained, self.k = trained, min(plan.top_k, len(trained.estimator.classes_))
+        self.note = "no known word" if source.reading.text else "no known feature"
+        self.kept, self.safe = list(plan.keep or []), plan.spreadsheet_safe
+        self.notes = ["note"] if source.reading.text else []  # its column
+        score = "score" if plan.threshold is None and not plan.probabilities else "probability"
+        places = [""] if self.k == 1 else [f"_{place}" for place in range(1, self.k + 1)]
+        predicted = [f"{name}{place}" for place in places for name in ("predicted", score)]
+        own = [*predicted, *self.notes] if plan.format in _TABLES else ["labels", "scores", "note"]
+        for name in self.kept:
+            if name in own or self.kept.count(name) > 1:
+                raise CommandError(f"--keep {name}: the output would have two columns {name}; rename it in the data.")
+        self.names = [*self.kept, *own]
+
+    def cells(self, row: Row) -> list[Any]:
+        """The cells of a row of a table; None where there is no label."""
+        pairs = zip(self.trained.labels(row.classes), row.scores.tolist(), strict=True)
+        predicted = [cell for pair in pairs for cell in pair]
+        predicted += [None] * (2 * self.k - len(predicted))
+        return [*row.kept, *predicted, *(row.note or None for _ in self.notes)]
+
+    def texts(self, row: Row) -> list[str]:
+        """The cells as texts, scores with six digits."""
+        out = [self._text(cell) for cell in self.cells(row)]
+        for place, score in enumerate(row.scores.tolist()):
+            out[len(self.kept) + 2 * place + 1] = f"{score:.6g}"
+        return out
+
+    def _text(self, cell: Any) -> str:
+        if cell is None:
+            return ""
+        text = json.dumps(cell, default=str) if isinstance(cell, bool | list | dict) else str(cell)
+        return f"'{text}" if self.safe and text.startswith(_FORMULAS) else text
 
 
-def no_formula(label: str) -> str:
-    """The label, with a quote before it if a spreadsheet would take it for a formula."""
-    return f"'{label}" if label.startswith(("=", "+", "-", "@")) else label
+@contextmanager
+def _writer(plan: Plan, layout: Layout) -> Iterator[Callable[[Sequence[Row]], None]]:
+    """A function that writes rows. A file appears under its name when it is complete."""
+    with nullcontext() if plan.output is None else replaced(plan.output) as file:
+        if plan.format == "parquet":
+            with _parquet_writer(layout, file) as write:
+                yield write
+            return
+
+        def put(text: str) -> None:
+            text = text.encode(errors="backslashreplace").decode()  # half characters of JSON cells
+            if file is not None:
+                file.write(text.encode())
+            else:
+                sys.stdout.write(printable(text, sys.stdout))
+                sys.stdout.flush()
+
+        try:
+            if plan.header and plan.format in ("tsv", "csv"):
+                put(_LINES[plan.format]([layout.names]))
+            if plan.format in ("tsv", "csv"):
+                yield lambda rows: put(_LINES[plan.format]([layout.texts(row) for row in rows]))
+            else:
+                line = _jsonl if plan.format == "jsonl" else _svmlight
+                yield lambda rows: put("".join(line(layout, row) for row in rows))
+        except BrokenPipeError:  # the reader, such as head, has closed the pipe
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _jsonl(trained: Trained, classes: np.ndarray, scores: np.ndarray) -> str:
-    finite = [float(score) if math.isfinite(score) else None for score in scores]
-    return json.dumps({"labels": trained.labels(classes), "scores": finite}, ensure_ascii=False) + "\n"
+def _tsv_lines(lines: list[list[str]]) -> str:
+    return "".join("\t".join(map(escape, cells)) + "\n" for cells in lines)
 
 
-def _svmlight(trained: Trained, classes: np.ndarray, scores: np.ndarray) -> str:
-    numbers = trained.label_numbers[classes].tolist()
-    pairs = sorted((number, score) for number, score in zip(numbers, scores, strict=True) if math.isfinite(score))
+def _csv_lines(lines: list[list[str]]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(lines)
+    return out.getvalue()
+
+
+_LINES = {"tsv": _tsv_lines, "csv": _csv_lines}
+
+
+def _jsonl(layout: Layout, row: Row) -> str:
+    finite = [score if math.isfinite(score) else None for score in row.scores.tolist()]
+    found = {"labels": layout.trained.labels(row.classes), "scores": finite, **({"note": row.note} if row.note else {})}
+    kept = dict(zip(layout.kept, row.kept, strict=True))
+    return json.dumps({**kept, **found}, ensure_ascii=False, default=str) + "\n"
+
+
+def _svmlight(layout: Layout, row: Row) -> str:
+    numbers = layout.trained.label_numbers[row.classes].tolist()
+    pairs = sorted((number, score) for number, score in zip(numbers, row.scores, strict=True) if math.isfinite(score))
     return " ".join([*map(str, numbers[:1]), *(f"{number}:{score:.6g}" for number, score in pairs)]) + "\n"
+
+
+@contextmanager
+def _parquet_writer(layout: Layout, file: Any) -> Iterator[Callable[[Sequence[Row]], None]]:
+    """A function that writes rows; the first ones determine the types of the columns."""
+    arrow, parquet = optional_module("pyarrow"), optional_module("pyarrow.parquet")
+    numbers = layout.trained.names is None and layout.trained.estimator.classes_.dtype.kind in "iu"
+    label = arrow.int64() if numbers else arrow.string()
+    types = [None] * len(layout.kept) + [label, arrow.float64()] * layout.k + [arrow.string()] * len(layout.notes)
+    writer: Any = None
+
+    def write(rows: Sequence[Row]) -> None:
+        nonlocal writer
+        columns = list(zip(*map(layout.cells, rows), strict=True)) or [()] * len(types)
+        try:
+            kinds = writer.schema.types if writer else types
+            arrays = [arrow.array(cells, kind) for cells, kind in zip(columns, kinds, strict=True)]
+        except (arrow.ArrowException, OverflowError) as error:
+            raise CommandError(f"--keep: a column does not have one type ({error}); use --format jsonl.") from error
+        arrays = [array.cast(arrow.string()) if arrow.types.is_null(array.type) else array for array in arrays]
+        batch = arrow.RecordBatch.from_arrays(arrays, names=layout.names)
+        if writer is None:
+            writer = parquet.ParquetWriter(file, batch.schema)
+        writer.write_batch(batch)
+
+    yield write
+    if writer is None:
+        write([])
+    writer.close()

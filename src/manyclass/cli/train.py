@@ -117,6 +117,8 @@ def _run(plan: Plan) -> None:
     if trained is None:
         estimator = base.estimator if base else make_estimator(algorithm, plan.option or [], plan.seed)
         trained = Trained(estimator, source.reading, base.names if base else initial_names(source.reading))
+        if base:
+            trained.label_counts, trained.n_counted = base.label_counts, base.n_counted
         trained.training = {**identity, "epochs": 0, "rows": 0, "examples": 0, "finished": False}
         trained.training["progressive_errors"] = []  # of each epoch
         trained.training["pace"] = max(0, getattr(estimator, "n_epochs_", 0) - 1)  # keep the last learning rate
@@ -304,6 +306,8 @@ def _learn(trained: Trained, chunk: Chunk, columns: LabelColumns | None) -> None
     trained.estimator.partial_fit(chunk.X, y, sample_weight=chunk.weights)
     if columns is not None:
         trained.names = columns.names
+    if trained.training["epochs"] == 0:
+        trained.count(y)
 
 
 def _fit(plan: Plan, trained: Trained, source: Source) -> None:
@@ -317,6 +321,7 @@ def _fit(plan: Plan, trained: Trained, source: Source) -> None:
     known = clf.get_params(deep=False)
     clf.set_params(**{name: value for name, value in params.items() if name in known and value is not None})
     clf.fit(X, y, sample_weight=weights)
+    trained.count(y)
     clf.set_params(n_jobs=1)
     n_epochs = int(getattr(clf, "n_epochs_", plan.n_epochs))
     trained.training.update(epochs=max(n_epochs, plan.n_epochs), rows=0, examples=n_epochs * X.shape[0])

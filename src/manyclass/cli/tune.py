@@ -1,143 +1,332 @@
-"""`manyclass tune`: search for good options on held-out rows within a time limit."""
+"""`manyclass tune`: search for a better `train` command within a time limit, by successive halving.
+
+Many settings are tried on a part of the rows, the best third of them on three times as many rows, and so on up to all
+rows. The best one is then compared with the default settings on rows that the search has not used. It is printed only
+if it is significantly better there; otherwise the defaults stand.
+"""
 
 import json
+import math
 import shlex
 import time
-from typing import Any
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import binomtest
 
 from ..core.base import learns_online
+from ..estimators import ESTIMATORS
 from .algorithms import choose_algorithm, make_estimator
+from .evaluate import percent
+from .evaluation import contains
 from .files import LabelColumns, initial_names, open_source, read_rows
-from .messages import INTERRUPTED, CommandError, stderr
+from .messages import INTERRUPTED, CommandError, notice_if_slow, stderr
+from .options import reading_options
+from .train import DEFAULT_EPOCHS
 
-_HELD_OUT = 0.2  # share of the rows
+_HELD_OUT = 0.15  # share of the rows for the search, and again for the comparison at the end
+_FACTOR = 3  # of rows from one round to the next, and of settings that are dropped
+_FEWEST_ROWS = 2000  # in the first round
+_SIGNIFICANT = 0.05
+_MOST_CLASSES = 1000  # for one-against-all
+_ALGORITHMS = ("label-tree", "recall-tree", "one-against-all", "spectral-tree")  # searched unless one is given
 
-# A list has choices; (low, high) is a range of integers or floats, searched on a logarithmic scale.
-_ONLINE = {
-    "learner": ["normalized-adagrad"],
-    "learner.decay": [1.0],
-    "learner.rate": (0.5, 16.0),
-    "split_mass": (1.0, 50.0),
-    "nodes_per_class": (8, 64),
-}
+# The main options of each algorithm. A list has choices; (low, high) is a range of integers or floats, searched on a
+# logarithmic scale.
 _LEARNERS = ["sgd", "adagrad", "normalized-adagrad"]
+_ONLINE_TREES = {"learner.rate": (0.5, 16.0), "split_mass": (1.0, 50.0), "nodes_per_class": (8, 64)}
 _SPACES: dict[str, dict[str, Any]] = {
-    "recall-tree": {
-        "learner": _LEARNERS,
-        "learner.rate": (0.1, 10.0),
-        "beam": (1, 16),
-        "path_features": ["off", "bias"],
-    },
-    "label-tree": {
-        "arity": (8, 64),
-        "beam": (4, 32),
-        "rate": (0.2, 5.0),
-        "start": (2.0, 40.0),
-        "prior": (0.1, 1.0),
-    },
+    "recall-tree": {"learner.rate": (0.1, 10.0), "beam": (1, 32), "path_features": ["off", "bias"]},
+    "label-tree": {"C": (1.0, 100.0), "n_trees": [1, 3], "prior": (0.1, 1.0)},
+    "label-tree online": {"rate": (0.5, 8.0), "start": (5.0, 40.0), "prior": (0.1, 1.0)},
     "spectral-tree": {"n_candidates": (20, 500), "max_depth": (2, 14), "beam": (1, 8)},
-    "lom-tree": _ONLINE,
-    "mlom-tree": {"centre": ["auto", "median", "mean"], **_ONLINE},
+    "lom-tree": _ONLINE_TREES,
+    "mlom-tree": _ONLINE_TREES,
     "one-against-all": {"learner": _LEARNERS, "learner.rate": (0.05, 10.0), "loss": ["softmax", "logistic"]},
 }
+_LEARNER = {"recall-tree": "normalized-adagrad", "lom-tree": "normalized-adagrad", "mlom-tree": "normalized-adagrad",
+            "one-against-all": "adagrad"}  # fmt: skip
+# Features of text columns, beside the default ones; those that `train` does not offer are left out.
+_FEATURES: list[dict[str, Any]] = [
+    {"feature_bits": 21},
+    {"ngrams": 2},
+    {"ngrams": 2, "feature_bits": 21},
+    {"chars": "3-5"},
+]
 
 
-def run(
-    data: str, reading: dict, algorithm: str | None, seconds: float, trials: int | None, max_rows: int,
-    epochs: int, seed: int, as_json: bool,
-) -> None:  # fmt: skip
-    """Search, and print the command line of the best trial."""
-    optuna = _optuna()
-    source = open_source(data, reading)
-    chosen = choose_algorithm(algorithm, source.reading)
-    several = source.reading.labels == "several"
-    columns = LabelColumns(initial_names(source.reading), source.reading.n_labels or 0) if several else None
-    X, y, weights = read_rows(source, columns, max_rows)
-    order = np.random.default_rng(seed).permutation(X.shape[0])
-    n_held = max(1, round(_HELD_OUT * len(order)))
-    if n_held >= len(order):
-        raise CommandError(f"{data}: {len(order)} rows are too few to hold some out.")
-    held, learned = order[:n_held], order[n_held:]
-    stderr.print(f"{chosen}: {len(learned):,} training rows, {n_held:,} held-out rows")
+class Setting(NamedTuple):
+    """What a `train` command can change."""
 
-    def accuracy(options: list[str]) -> float:
-        clf = make_estimator(chosen, options, seed)
-        if not learns_online(clf):
-            clf.set_params(n_epochs=epochs).fit(X[learned], y[learned], sample_weight=weights[learned])
-        else:
-            for epoch in range(epochs):
-                clf._begin_epoch(epoch)
-                rows = np.random.default_rng([seed, epoch]).permutation(learned)
-                clf.partial_fit(X[rows], y[rows], sample_weight=weights[rows])
-        found = clf.diagnose(X[held], y[held])["accuracy"]
-        stderr.print(f"{100 * found:6.2f} %  {' '.join(options) or 'default options'}")
-        return found
+    algorithm: str
+    in_memory: bool
+    options: tuple[str, ...]
+    features: tuple[tuple[str, Any], ...] = ()  # more options of reading
 
-    space = dict(_SPACES[chosen])
-    if "n_candidates" in space:  # more candidates than labels make no difference
-        n = y.shape[1] if y.ndim == 2 else len(np.unique(y))
-        space["n_candidates"] = (min(max(2, n // 8), 20), min(n, 500))
+    def words(self) -> list[str]:
+        """The options of the command."""
+        words = ["--algorithm", self.algorithm, *(["--in-memory"] if self.in_memory else [])]
+        words += [word for option in self.options for word in ("--option", option)]
+        return words + list(_reading_words(dict(self.features)))
 
-    def objective(trial: Any) -> float:
-        options = [f"{name}={_suggest(trial, name, values)}" for name, values in space.items()]
-        trial.set_user_attr("options", options)
-        return accuracy(options)
 
-    start = time.perf_counter()
-    default = accuracy([])
-    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
-    remaining = seconds - (time.perf_counter() - start)
+@dataclass(frozen=True)
+class Plan:
+    """The options of the command."""
+
+    data: str
+    reading: dict[str, Any]
+    algorithm: str | None
+    minutes: float
+    trials: int | None
+    max_rows: int
+    epochs: int | None
+    seed: int
+    threads: int
+    as_json: bool
+
+
+class Rows(NamedTuple):
+    """The rows of a file with some features."""
+
+    X: Any
+    y: Any
+    weights: np.ndarray
+
+
+def run(**options: Any) -> None:
+    """Search, and print the command line of the best setting."""
+    plan = Plan(**options)
+    search = Search(plan)
     interrupted = False
     try:
-        if remaining > 0:
-            study.optimize(objective, n_trials=trials, timeout=remaining)
+        search.run()
     except KeyboardInterrupt:
         interrupted = True
-    n_done = sum(trial.value is not None for trial in study.trials)
-    best, options = default, []
-    if n_done and study.best_value > default:
-        best, options = study.best_value, study.best_trial.user_attrs["options"]
-    command = _command(data, reading, chosen, options, epochs, seed)
-    if as_json:
-        result = {"accuracy": best, "default_accuracy": default, "options": options, "trials": n_done}
-        print(json.dumps({**result, "command": command}))
-    else:
-        print(f"# accuracy on held-out rows: {100 * best:.2f} %, with the default options {100 * default:.2f} %")
-        print(command)
+    search.report()
     if interrupted:
         raise SystemExit(INTERRUPTED)
 
 
-def _optuna() -> Any:
-    try:
-        import optuna
-    except ImportError as error:
-        raise CommandError("tune requires optuna: pip install 'manyclass[tune]'") from error
-    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
-    return optuna
+class Search:
+    """Successive halving over settings."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.start, self.n_trials = plan, time.perf_counter(), 0
+        self.rng = np.random.default_rng(plan.seed)
+        self._rows: dict[tuple, Rows] = {}
+        source = open_source(plan.data, plan.reading)
+        self.reading = source.reading
+        self.several = source.reading.labels == "several"
+        chosen = choose_algorithm(plan.algorithm, source.reading)
+        self.default = Setting(chosen, not learns_online(ESTIMATORS[chosen]), ())
+        rows = self._read(source)
+        self._rows[()] = rows
+        n = rows.X.shape[0]
+        order, n_held = self.rng.permutation(n), max(1, round(_HELD_OUT * n))
+        self.compared, self.held, self.learned = np.split(order, [n_held, 2 * n_held])
+        if len(self.learned) < 2:
+            raise CommandError(f"{plan.data}: {n} rows are too few to hold some out.")
+        self.n_classes = rows.y.shape[1] if self.several else len(np.unique(rows.y))
+        self.best, self.scores, self.p_value = self.default, dict[str, float](), 1.0
+        self._seconds: dict[Setting, float] = {}  # per training row
+        self._compiled: set[tuple[str, bool]] = set()
+        self._outcomes: dict[Setting, np.ndarray] = {}  # after training on all rows: which of `compared` are correct
+
+    # -- rows ------------------------------------------------------------------------------------------------------
+
+    def _read(self, source: Any) -> Rows:
+        columns = LabelColumns(initial_names(source.reading), source.reading.n_labels or 0) if self.several else None
+        return Rows(*read_rows(source, columns, self.plan.max_rows))
+
+    def _with_features(self, features: tuple[tuple[str, Any], ...]) -> Rows:
+        if features not in self._rows:
+            for other in [key for key in self._rows if key]:  # keep the default features and one more in memory
+                del self._rows[other]
+            self._rows[features] = self._read(open_source(self.plan.data, {**self.plan.reading, **dict(features)}))
+        return self._rows[features]
+
+    # -- settings --------------------------------------------------------------------------------------------------
+
+    def _algorithms(self) -> list[str]:
+        if self.plan.algorithm is not None:
+            return [self.plan.algorithm]
+        fits = {name: hasattr(ESTIMATORS[name], "multilabel_") or not self.several for name in _ALGORITHMS}
+        fits["one-against-all"] &= self.n_classes <= _MOST_CLASSES
+        return [name for name in _ALGORITHMS if fits[name]]
+
+    def _settings(self) -> Iterator[Setting]:
+        """The default, then the defaults of all algorithms and features, then random settings."""
+        yield self.default
+        offered = signature(reading_options).parameters
+        features = [
+            tuple(sorted(one.items()))
+            for one in _FEATURES
+            if self.reading.text and all(name in offered and name not in self.plan.reading for name in one)
+        ]
+        plain = [
+            Setting(name, at_once, ())
+            for name in self._algorithms()
+            for at_once in ([True, False] if name == "label-tree" else [not learns_online(ESTIMATORS[name])])
+        ]
+        first = [*plain, *(self.default._replace(features=one) for one in features)]
+        yield from (setting for setting in first if setting != self.default)
+        seen = {self.default, *first}
+        for _ in range(1000):
+            setting = plain[self.rng.integers(len(plain))]
+            setting = setting._replace(options=self._options(setting))
+            if features and self.rng.random() < 0.5:
+                setting = setting._replace(features=features[self.rng.integers(len(features))])
+            if setting not in seen:
+                seen.add(setting)
+                yield setting
+
+    def _options(self, setting: Setting) -> tuple[str, ...]:
+        """Random values for some of the main options."""
+        online = setting.algorithm == "label-tree" and not setting.in_memory
+        values: dict[str, Any] = {}
+        for name, space in _SPACES["label-tree online" if online else setting.algorithm].items():
+            if self.rng.random() < 0.6:
+                values[name] = self._value(name, space)
+        if "learner.rate" in values and "learner" not in values:  # a rate requires a learner
+            values = {"learner": _LEARNER[setting.algorithm], **values}
+        return tuple(f"{name}={value}" for name, value in values.items())
+
+    def _value(self, name: str, space: Any) -> Any:
+        if isinstance(space, list):
+            return space[self.rng.integers(len(space))]
+        low, high = space
+        if name == "n_candidates":  # more candidates than labels make no difference
+            low, high = min(max(2, self.n_classes // 8), low), min(self.n_classes, high)
+        value = math.exp(self.rng.uniform(math.log(low), math.log(high)))
+        return round(value) if isinstance(low, int) else float(f"{value:.2g}")
+
+    # -- rounds ----------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run all rounds, then compare the best setting with the default."""
+        n = len(self.learned)
+        sizes = [n]
+        while sizes[0] >= _FACTOR * _FEWEST_ROWS and len(sizes) < 3:
+            sizes.insert(0, sizes[0] // _FACTOR)
+        stderr.print(f"{n:,} training rows, {len(self.held):,} rows to choose by, and as many to compare")
+        limit, settings = 60 * self.plan.minutes, self._settings()
+        share = 0.8 * limit / len(sizes)  # the rest of the time is for the comparison
+        for number, size in enumerate(sizes, 1):
+            trials = self.plan.trials if number == 1 else None
+            found = self._round(settings, self.learned[:size], number * share, trials)
+            ranked = sorted(found, key=lambda setting: -found[setting])
+            settings = iter(ranked[: max(_FACTOR, len(ranked) // _FACTOR)])
+        self.best = ranked[0]
+        self._compare()
+
+    def _round(
+        self, settings: Iterator[Setting], rows: np.ndarray, until: float, trials: int | None
+    ) -> dict[Setting, float]:
+        """The scores of settings, as many as the time allows, at least one."""
+        found: dict[Setting, float] = {}
+        for setting in settings:
+            end = time.perf_counter() - self.start + self._seconds.get(setting, 0.0) * len(rows)  # expected
+            if found and (end > until or len(found) == trials):
+                continue
+            try:
+                self._compile(setting)
+                begin = time.perf_counter()
+                found[setting] = float(self._correct(setting, rows)[: len(self.held)].mean())
+            except ValueError as error:  # some values do not fit together, or training diverges
+                found[setting] = -1.0
+                stderr.print(f"   failed  {' '.join(setting.words())}: {error}")
+                continue
+            seconds = time.perf_counter() - begin
+            self.n_trials, self._seconds[setting] = self.n_trials + 1, seconds / len(rows)
+            cost = f"{len(rows):>9,} rows {seconds:6.1f} s"
+            stderr.print(f"{cost} {100 * found[setting]:6.2f} %  {' '.join(setting.words())}")
+        return found
+
+    def _compile(self, setting: Setting) -> None:
+        """Train once on a few rows, so that later times are those of training."""
+        kind = setting.algorithm, setting.in_memory
+        if kind not in self._compiled:
+            self._compiled.add(kind)
+            with suppress(ValueError):  # so few rows may have only one class
+                self._correct(setting._replace(options=()), self.learned[: len(self.learned) // 2][:100])
+
+    def _compare(self) -> None:
+        """Compare the best setting with the default on rows that were not used."""
+        for setting in {self.default, self.best} - self._outcomes.keys():
+            self._correct(setting, self.learned)
+        default, best = self._outcomes[self.default], self._outcomes[self.best]
+        self.scores = {"accuracy": float(best.mean()), "default_accuracy": float(default.mean())}
+        better, worse = int((best & ~default).sum()), int((default & ~best).sum())
+        self.p_value = float(binomtest(better, better + worse).pvalue) if better + worse else 1.0
+        if better <= worse or self.p_value >= _SIGNIFICANT:
+            self.best = self.default
+
+    def _correct(self, setting: Setting, learned: np.ndarray) -> np.ndarray:
+        """Train as `train` does. Whether the predictions of `held` and then of `compared` are correct."""
+        held = np.concatenate([self.held, self.compared])
+        X, y, weights = self._with_features(setting.features)
+        clf = make_estimator(setting.algorithm, setting.options, self.plan.seed)
+        with notice_if_slow():
+            if setting.in_memory:
+                clf.set_params(n_jobs=self.plan.threads)
+                if self.plan.epochs is not None:
+                    clf.set_params(n_epochs=self.plan.epochs)
+                clf.fit(X[learned], y[learned], sample_weight=weights[learned])
+            else:
+                for epoch in range(self.plan.epochs or DEFAULT_EPOCHS):
+                    clf._begin_epoch(epoch)
+                    rows = np.random.default_rng([self.plan.seed, epoch]).permutation(learned)
+                    clf.partial_fit(X[rows], y[rows], sample_weight=weights[rows])
+            best = clf._predict(X[held], 1).labels[:, 0]
+        if self.several:
+            correct = contains(y[held], np.arange(len(held)), best)
+        else:
+            correct = clf._index.find(y[held]) == best
+        if len(learned) == len(self.learned):
+            self._outcomes[setting] = correct[len(self.held) :]
+        return correct
+
+    # -- result ----------------------------------------------------------------------------------------------------
+
+    def report(self) -> None:
+        """Print the command line of the best setting."""
+        command = self._command()
+        stand = self.best == self.default
+        if self.plan.as_json:
+            values = {**self.scores, "p_value": self.p_value, "trials": self.n_trials, "defaults_stand": stand}
+            print(json.dumps({**values, "options": list(self.best.options), "command": command}))
+            return
+        if not self.scores:
+            print("# interrupted before the best setting was compared with the defaults")
+        else:
+            found, default = (percent(self.scores[name]) for name in ("accuracy", "default_accuracy"))
+            result = f"better than the defaults: {found}, defaults {default}"
+            if stand:
+                result = f"the defaults stand: {default}, best setting found {found}"
+            rows, trials = f"accuracy on {len(self.compared):,} other rows", f"{self.n_trials} trials"
+            print(f"# {result} ({rows}, p = {self.p_value:.2g}, {trials})")
+        print(command)
+
+    def _command(self) -> str:
+        """The command line that trains with the best setting."""
+        plan = self.plan
+        words = ["manyclass", "train", "DATA" if plan.data == "-" else plan.data, *_reading_words(plan.reading)]
+        words += self.best.words()
+        words += [] if plan.epochs is None else ["--epochs", str(plan.epochs)]
+        words += ["--seed", str(plan.seed)] if plan.seed else []
+        return shlex.join([*words, "--model", "MODEL"])
 
 
-def _suggest(trial: Any, name: str, values: Any) -> Any:
-    if isinstance(values, list):
-        return trial.suggest_categorical(name, values)
-    if isinstance(values[0], int):
-        return trial.suggest_int(name, *values, log=True)
-    return round(trial.suggest_float(name, *values, log=True), 4)
-
-
-def _command(data: str, reading: dict, algorithm: str, options: list[str], epochs: int, seed: int) -> str:
-    """The command line that trains with these options."""
-    words = ["manyclass", "train", "DATA" if data == "-" else data]
+def _reading_words(reading: dict[str, Any]) -> Iterator[str]:
     for name, value in reading.items():
         flag = f"--{name.replace('_', '-')}"
         if value is True:
-            words.append(flag)
+            yield flag
         else:
             for one in value if isinstance(value, list) else [value]:
-                words += [flag, str(one)]
-    for option in options:
-        words += ["--option", option]
-    words += ["--algorithm", algorithm, "--epochs", str(epochs), "--seed", str(seed), "--model", "MODEL"]
-    return shlex.join(words)
+                yield from (flag, str(one))

@@ -2,7 +2,7 @@
 
 from .chunks import Chunk
 from .errors import DataError
-from .reading import FORMATS, Reading
+from .reading import FORMATS, TABLES, Reading
 from .source import Source, known_format
 
-__all__ = ["FORMATS", "Chunk", "DataError", "Reading", "Source", "known_format"]
+__all__ = ["FORMATS", "TABLES", "Chunk", "DataError", "Reading", "Source", "known_format"]

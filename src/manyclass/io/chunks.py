@@ -1,6 +1,7 @@
 """Rows on their way from blocks of a file to chunks of a given number of rows."""
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ class Chunk(NamedTuple):
     pointer: np.ndarray | None  # (row + 1,) int64: labels of row i are labels[pointer[i]:pointer[i + 1]]
     weights: np.ndarray | None  # (row,) float64; None: all 1
     n_skipped: int  # bad lines skipped in the file so far
+    kept: tuple[tuple, ...] = ()  # per row, the cells of the columns to keep; () if there are none
 
 
 class Piece(NamedTuple):
@@ -30,6 +32,7 @@ class Piece(NamedTuple):
     weights: np.ndarray  # (row,) f8
     bad: np.ndarray  # for each bad line, the number of rows of this piece before it
     error: DataError | None = None  # raised after these rows
+    kept: tuple[tuple, ...] = ()  # as in Chunk
 
     @property
     def n_rows(self) -> int:
@@ -46,6 +49,8 @@ def empty_piece(width: int, n_bad: int = 0, error: DataError | None = None) -> P
 
 class Reader:
     """Reads the rows of blocks, for one pass over a file."""
+
+    keep: tuple[str, ...] = ()  # columns whose cells are returned as they are
 
     def __init__(self, path: str, reading: Reading, labelled: bool, skip: bool) -> None:
         self.path, self.reading, self.labelled, self.skip = path, reading, labelled, skip
@@ -76,6 +81,7 @@ def _joined(pieces: list[Piece]) -> Piece:
         np.concatenate([np.zeros(1, dtype=np.int64), *pointers]),
         np.concatenate([piece.weights for piece in pieces]),
         np.concatenate([piece.bad + first for piece, first in zip(pieces, first_rows, strict=False)]),
+        kept=tuple(chain.from_iterable(piece.kept for piece in pieces)),
     )
 
 
@@ -84,7 +90,8 @@ def _part(piece: Piece, start: int, stop: int) -> Piece:
     pointer = piece.pointer[start : stop + 1]
     bad = piece.bad[(piece.bad > start if start else piece.bad >= 0) & (piece.bad <= stop)] - start
     labels = piece.labels[pointer[0] : pointer[-1]]
-    return Piece(piece.X[start:stop], labels, pointer - pointer[0], piece.weights[start:stop], bad)
+    weights, kept = piece.weights[start:stop], piece.kept[start:stop]
+    return Piece(piece.X[start:stop], labels, pointer - pointer[0], weights, bad, kept=kept)
 
 
 def cut(pieces: Iterable[Piece], rows: int, reading: Reading, labelled: bool) -> Iterator[Chunk]:
@@ -104,6 +111,7 @@ def cut(pieces: Iterable[Piece], rows: int, reading: Reading, labelled: bool) ->
             piece.pointer if labelled and reading.labels == "several" else None,
             None if np.all(piece.weights == 1) else piece.weights,
             n_skipped,
+            piece.kept,
         )
 
     for piece in pieces:

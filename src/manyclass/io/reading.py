@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 FORMATS = ("svmlight", "xmc", "vw", "csv", "tsv", "jsonl", "parquet")
+TABLES = ("csv", "tsv", "jsonl", "parquet")
 _CHOICES: dict[str, tuple] = {
     "format": FORMATS,
     "labels": ("one", "several"),

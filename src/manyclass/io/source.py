@@ -1,7 +1,7 @@
 """A file of rows in any known format, read in passes of chunks."""
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 from .chunks import Chunk, Piece, Reader, cut, empty_piece
 from .errors import DataError
 from .lines import LONGEST_LINE, Block, ByteStream, blocks, look_ahead, plain_name
-from .reading import FORMATS, Reading
+from .reading import FORMATS, TABLES, Reading
 
 _EXTENSIONS = {
     ".svm": "svmlight",
@@ -72,6 +72,8 @@ def known_format(path: str | Path) -> str | None:
 class _TextFile:
     """A file of lines that is read in passes."""
 
+    keep: tuple[str, ...] = ()
+
     def __init__(self, path: str, reading: Reading, labelled: bool, skip: bool) -> None:
         self._path, self._labelled, self._skip = path, labelled, skip
         self._stream = ByteStream(path)
@@ -100,6 +102,7 @@ class _TextFile:
         """One pass over the rows."""
         self._stream = stream = self._stream if self.once else ByteStream(self._path)
         reader = self._reader(self._path, self.reading, self._labelled, self._skip)
+        reader.keep = self.keep
         try:
             for block in blocks(stream):
                 yield self._too_long(block) if block.too_long else reader.read(block)
@@ -128,6 +131,8 @@ class Source:
         False: labels are not read and may be missing.
     skip_bad_lines : bool
         Count bad lines and continue, instead of raising DataError.
+    keep : sequence of str
+        Columns whose cells are returned as they are in `chunk.kept`; tables only.
 
     Attributes
     ----------
@@ -144,6 +149,7 @@ class Source:
         *,
         labelled: bool = True,
         skip_bad_lines: bool = False,
+        keep: Sequence[str] = (),
     ) -> None:
         self.path = os.fspath(path)
         self.n_rows, self.n_skipped = 0, 0
@@ -152,6 +158,9 @@ class Source:
         kind = _reader("parquet") if reading.format == "parquet" else _TextFile
         self._file = kind(self.path, reading, labelled, skip_bad_lines)
         self.reading: Reading = self._file.reading
+        self.keep = self._file.keep = tuple(keep)
+        if keep and self.reading.format not in TABLES:
+            raise DataError(self.path, f"{self.reading.format} files have no columns to keep", 1, 1)
 
     @property
     def position(self) -> tuple[int, int | None]:

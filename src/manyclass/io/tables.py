@@ -86,6 +86,7 @@ class TableReader(Reader):
         self._labels: list[list[Any]] = []
         self._texts: list[list[str]] = []
         self._pairs: list[list[tuple[str, float]]] = []
+        self._kept: list[tuple] = []
 
     def _take(self, record: Any) -> None:
         """Add a record to the rows, or raise Fault."""
@@ -110,6 +111,8 @@ class TableReader(Reader):
         self._labels.append(labels)
         self._texts.append(texts)
         self._pairs.append(pairs)
+        if self.keep:
+            self._kept.append(tuple(cells.get(name) for name in self.keep))
 
     def _row_labels(self, cells: Mapping[str, Any]) -> list[Any]:
         name = self.reading.label or ""
@@ -141,8 +144,9 @@ class TableReader(Reader):
         X = self._features() if n_rows else scipy.sparse.csr_array((0, self.reading.width), dtype=np.float64)
         X.sum_duplicates()
         labels, pointer = label_arrays(self._labels, self.reading)
+        kept, places = tuple(self._kept), np.array(bad, dtype=np.int64)
         self._start()
-        return Piece(X.astype(np.float32), labels, pointer, np.ones(n_rows), np.array(bad, dtype=np.int64), error)
+        return Piece(X.astype(np.float32), labels, pointer, np.ones(n_rows), places, error, kept)
 
 
     def _features(self) -> scipy.sparse.csr_array:
@@ -174,11 +178,13 @@ def _kind(values: list[Any]) -> str:
     return "text" if 2 * n_texts > len(values) else "categorical"
 
 
-def _check_columns(path: str, reading: Reading, names: list[str], labelled: bool) -> None:
-    """Raise DataError if the table lacks a column of the reading."""
+def _check_columns(
+    path: str, reading: Reading, names: list[str], labelled: bool, keep: tuple[str, ...] = ()
+) -> None:
+    """Raise DataError if the table lacks a column of the reading, or one to keep."""
     there = ", ".join(shown(name) for name in names[:_COLUMNS_SHOWN]) + (", ..." if names[_COLUMNS_SHOWN:] else "")
     known = set(names)
-    for name in [*([reading.label] if labelled else []), *reading.columns]:
+    for name in [*([reading.label] if labelled else []), *reading.columns, *keep]:
         if name is None:
             raise DataError(path, f"name the column of the label (label=, --label); the columns are {there}", 1, 1)
         if name not in known:
@@ -327,7 +333,7 @@ class CsvReader(TableReader):
                 raise self._fault(record, i, f"two columns are called {shown(name)}; rename one")
             known.add(name)
         if cells:
-            _check_columns(self.path, self.reading, cells, self.labelled)
+            _check_columns(self.path, self.reading, cells, self.labelled, self.keep)
             self._header = cells
 
     def _cells(self, record: _Record) -> list[str]:
@@ -435,6 +441,7 @@ class ParquetFile:
     """A Parquet file that is read in passes. It has no lines, so errors contain the row."""
 
     once = False  # whether it can be read only once
+    keep: tuple[str, ...] = ()
 
     def __init__(self, path: str, reading: Reading, labelled: bool, skip: bool) -> None:
         self._path, self._labelled, self._skip = path, labelled, skip
@@ -489,10 +496,10 @@ class ParquetFile:
         """One pass over the rows."""
         reading, n_read = self.reading, 0
         reader = TableReader(self._path, reading, self._labelled, self._skip)
-        reader.place = "row"
+        reader.place, reader.keep = "row", self.keep
         label = [reading.label] if self._labelled and reading.label is not None else []
-        for names, rows in self._batches([*label, *reading.columns]):
+        for names, rows in self._batches(list(dict.fromkeys([*label, *reading.columns, *self.keep]))):
             if not rows:
-                _check_columns(self._path, reading, names, self._labelled)
+                _check_columns(self._path, reading, names, self._labelled, self.keep)
             yield reader.piece(enumerate(rows, n_read + 1))
             n_read += len(rows)

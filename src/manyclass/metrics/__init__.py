@@ -1,5 +1,6 @@
-"""Metrics for ranked predictions, and significance tests."""
+"""Metrics for ranked predictions and for classes, and significance tests."""
 
+from .classification import ClassCounts, Confusions, Reliability, ThresholdSearch
 from .ranking import (
     coverage_at_k,
     macro_at_k,
@@ -13,6 +14,10 @@ from .ranking import (
 from .significance import difference_interval, n_minus_1_chi_squared
 
 __all__ = [
+    "ClassCounts",
+    "Confusions",
+    "Reliability",
+    "ThresholdSearch",
     "coverage_at_k",
     "difference_interval",
     "macro_at_k",

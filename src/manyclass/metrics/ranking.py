@@ -203,6 +203,13 @@ def recall_by_frequency(
         raise ValueError(f"edges must be positive and increasing, got {tuple(edges)}.")
     found, _, true = _label_counts(Y_true, top_labels, k)
     frequency = np.bincount(_read_truth(Y_train, "Y_train").labels, minlength=len(true))[: len(true)]
+    return grouped_recall(found, true, frequency, limits)
+
+
+def grouped_recall(
+    found: np.ndarray, true: np.ndarray, frequency: np.ndarray, limits: Sequence[float]
+) -> list[dict[str, float]]:
+    """The groups of `recall_by_frequency` from how often each label is predicted correctly and occurs."""
     groups = []
     for low, high in pairwise(limits):
         group = (frequency >= low) & (frequency < high) & (true > 0)
@@ -261,8 +268,12 @@ def propensities(Y_train: Any, n_labels: int | None = None, A: float = 0.55, B: 
         raise ValueError(f"n_labels is {n_known}, but Y_train contains class {truth.n_labels - 1}; increase n_labels.")
     if truth.n_rows < 3:
         raise ValueError(f"propensities requires at least 3 training rows, got {truth.n_rows}.")
-    counts = np.bincount(truth.labels, minlength=n_known)
-    return 1.0 / (1.0 + (np.log(truth.n_rows) - 1.0) * (B + 1.0) ** A * (counts + B) ** -A)
+    return propensities_of_counts(np.bincount(truth.labels, minlength=n_known), truth.n_rows, A, B)
+
+
+def propensities_of_counts(counts: np.ndarray, n_rows: int, A: float = 0.55, B: float = 1.5) -> np.ndarray:
+    """The same from the number of training rows of each label and of all training rows."""
+    return 1.0 / (1.0 + (np.log(n_rows) - 1.0) * (B + 1.0) ** A * (counts + B) ** -A)
 
 
 def psp_at_k(Y_true: Any, top_labels: Any, k: int, propensity: Any) -> float:
@@ -297,6 +308,12 @@ def psp_at_k(Y_true: Any, top_labels: Any, k: int, propensity: Any) -> float:
     >>> psp_at_k([[1, 1, 0], [0, 0, 1]], [[0, 1], [0, 1]], 2, propensity=[1.0, 1.0, 0.25])
     0.3333333333333333
     """
+    gained, possible = psp_sums(Y_true, top_labels, k, propensity)
+    return gained / possible if possible else 0.0
+
+
+def psp_sums(Y_true: Any, top_labels: Any, k: int, propensity: Any) -> tuple[float, float]:
+    """The two sums whose ratio is PSP@k, which can be added up over parts of the rows."""
     truth, top, hits = _evaluate(Y_true, top_labels, k)
     propensity = np.asarray(propensity, dtype=np.float64)
     if propensity.ndim != 1 or not np.all((propensity > 0) & (propensity <= 1)):
@@ -310,8 +327,7 @@ def psp_at_k(Y_true: Any, top_labels: Any, k: int, propensity: Any) -> float:
     order = np.lexsort((-gain[truth.labels], truth.rows))  # per row, the most valuable labels first
     rows, gains = truth.rows[order], gain[truth.labels[order]]
     rank = np.arange(len(rows)) - np.searchsorted(rows, rows)
-    possible = gains[rank < top.shape[1]].sum()
-    return float(gain[top[hits]].sum() / possible) if len(rows) else 0.0
+    return float(gain[top[hits]].sum()), float(gains[rank < top.shape[1]].sum())
 
 
 class _Truth(NamedTuple):

@@ -1,0 +1,130 @@
+"""`manyclass predict`: formats, columns that are carried along, thresholds, rows that the model knows nothing about."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from manyclass import load_model
+
+COLOURS = {"red": "warm", "orange": "warm", "blue": "cold", "green": "cold"}
+
+
+@pytest.fixture
+def model(call):
+    rows = [f"{word} paint,{label}\n" for word, label in COLOURS.items()]
+    Path("train.csv").write_text("text,kind\n" + 5 * "".join(rows))
+    lines = ["id,text,price", "7,red paint,1234567.25", "8,xyzzy plugh,2", "9,,3", '"=1+1","a blue ""one"", eh",4']
+    Path("new.csv").write_text("\n".join(lines) + "\n")
+    words = ("--label", "kind", "--text", "text", "--feature-bits", 16)
+    assert call("train", "train.csv", *words, "--model", "m", "--epochs", 9).code == 0
+
+
+def test_csv_has_a_header_and_the_columns_to_keep(call, model):
+    words = ("predict", "m", "new.csv", "--format", "csv", "--keep", "id", "--keep", "price", "--top-k", 1)
+    result = call(*words)
+    rows = list(csv.DictReader(io.StringIO(result.out)))
+    assert list(rows[0]) == ["id", "price", "predicted", "score", "note"]
+    assert [row["id"] for row in rows] == ["7", "8", "9", "=1+1"] and rows[0]["price"] == "1234567.25"
+    assert rows[0]["predicted"] == "warm" and rows[3]["predicted"] == "cold"
+    assert result.out.split("\n", 1)[1] == call(*words, "--no-header").out
+    safe = call("predict", "m", "new.csv", "--format", "csv", "--keep", "id", "--spreadsheet-safe")
+    assert list(csv.DictReader(io.StringIO(safe.out)))[3]["id"] == "'=1+1"
+
+
+def test_rows_without_a_known_word_are_marked(call, model):
+    result = call("predict", "m", "new.csv", "--format", "jsonl")
+    notes = [json.loads(line).get("note") for line in result.out.splitlines()]
+    assert notes == [None, "no known word", "no known word", None]
+    assert "2 of 4 rows have no known word" in result.err
+    lines = call("predict", "m", "new.csv").out.splitlines()
+    assert [line.split("\t")[-1] for line in lines] == ["note", "", "no known word", "no known word", ""]
+
+
+def test_leaves_of_online_trees_do_not_mark_rows(call):
+    Path("d.svm").write_text("0 1:1\n1 2:1\n")
+    assert call("train", "d.svm", "--features", 3, "--algorithm", "lom-tree", "--model", "m").code == 0
+    Path("new.svm").write_text("0 1:1\n0\n0 2:1\n")
+    assert "1 of 3 rows have no known feature" in call("predict", "m", "new.svm").err
+
+
+def test_threshold_leaves_out_unlikely_labels(call, model):
+    words = ("predict", "m", "new.csv", "--top-k", 2)
+    every = [json.loads(line) for line in call(*words, "--probabilities", "--format", "jsonl").out.splitlines()]
+    likely = [json.loads(line) for line in call(*words, "--threshold", 0.6, "--format", "jsonl").out.splitlines()]
+    for one, other in zip(every, likely, strict=True):
+        assert other["scores"] == [score for score in one["scores"] if score > 0.6]
+        assert other["labels"] == one["labels"][: len(other["labels"])]
+    assert [len(row["labels"]) for row in likely] == [1, 0, 0, 1]
+    lines = [line.split("\t") for line in call(*words, "--threshold", 0.6).out.splitlines()]
+    assert lines[0] == ["predicted_1", "probability_1", "predicted_2", "probability_2", "note"]
+    assert lines[1][0] == "warm" and lines[1][2:] == ["", "", ""] and lines[2][:4] == [""] * 4
+    assert call(*words, "--threshold", 1.5).code == 2
+
+
+@pytest.mark.parametrize("name", ["out.tsv", "out.csv", "out.jsonl"])
+def test_a_file_has_what_standard_output_has(call, model, name):
+    words = ("predict", "m", "new.csv", "--keep", "text")
+    assert call(*words, "--output", name).err.endswith(f"Wrote {name}\n")
+    assert Path(name).read_text() == call(*words, "--format", name[4:]).out
+    assert not list(Path().glob("*.part"))
+
+
+def test_parquet_keeps_types(call, model):
+    rows = [{"id": 1, "text": "red paint", "tags": ["a", "b"], "none": None}, {"id": 2, "text": "xyzzy", "tags": []}]
+    Path("new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    keep = [word for name in ("id", "tags", "none") for word in ("--keep", name)]
+    assert call("predict", "m", "new.jsonl", *keep, "--top-k", 1, "--output", "out.parquet").code == 0
+    assert "no row has a value of ids." in call("predict", "m", "new.jsonl", "--keep", "id", "--keep", "ids").err
+    table = pq.read_table("out.parquet").to_pylist()
+    assert [row["id"] for row in table] == [1, 2] and table[0]["tags"] == ["a", "b"] and table[0]["none"] is None
+    assert table[0]["predicted"] == "warm" and isinstance(table[0]["score"], float)
+    assert [row["note"] for row in table] == [None, "no known word"]
+    Path("mixed.jsonl").write_text('{"text": "red", "id": 1}\n{"text": "red", "id": "x"}\n')
+    result = call("predict", "m", "mixed.jsonl", "--keep", "id", "--output", "mixed.parquet")
+    assert result.code == 1 and "does not have one type" in result.err and not Path("mixed.parquet").exists()
+    assert call("predict", "m", "out.parquet", "--keep", "id", "--text", "tags").code == 1
+
+
+def test_parquet_is_read_and_written_without_the_used_columns_twice(call, model):
+    words = ("predict", "m", "new.csv", "--keep", "text", "--keep", "id", "--top-k", 1)
+    assert call(*words, "--output", "a.parquet").code == 0
+    first = pq.read_table("a.parquet").rename_columns(["text", "id", "old", "old_score", "old_note"])
+    pq.write_table(first, "again.parquet")
+    result = call("predict", "m", "again.parquet", "--keep", "text", "--keep", "old", "--format", "csv", "--top-k", 1)
+    rows = list(csv.DictReader(io.StringIO(result.out)))
+    assert [row["old"] for row in rows] == [row["predicted"] for row in rows]
+    assert [row["text"] for row in rows] == ["red paint", "xyzzy plugh", "", 'a blue "one", eh']
+
+
+def test_options_that_do_not_fit_are_refused(call, model):
+    def error(*words):
+        result = call("predict", "m", "new.csv", *words)
+        assert result.code == 1
+        return result.err
+
+    assert "requires --output" in error("--format", "parquet")
+    assert "there is no column 'ids'; the columns are 'id', 'text', 'price'" in error("--keep", "ids")
+    assert "two columns id" in error("--keep", "id", "--keep", "id")
+    assert "would replace new.csv" in error("--output", "new.csv")
+    assert "would replace m" in error("--output", "m")
+    assert "svmlight files have no columns" in error("--format", "svmlight", "--keep", "id")
+    assert "no such folder" in error("--output", "nowhere/out.csv")
+    Path("named.csv").write_text("text,predicted\nred,1\n")
+    assert "two columns predicted" in call("predict", "m", "named.csv", "--keep", "predicted", "--top-k", 1).err
+    Path("bad.csv").write_text("id,text\n1,red\n2\n")
+    assert call("predict", "m", "bad.csv", "--output", "out.csv").code == 1 and not Path("out.csv").exists()
+    assert load_model("m").classes_.tolist() == ["warm", "cold"]
+
+
+def test_kept_cells_stay_with_their_rows(call, model):
+    lines = ["id,text"] + [f"{i},{'red' if i % 3 else 'blue'} paint" for i in range(9000)]
+    lines[4000] += ",surplus"
+    Path("long.csv").write_text("\n".join(lines) + "\n")
+    result = call("predict", "m", "long.csv", "--keep", "id", "--top-k", 1, "--format", "csv", "--skip-bad-lines")
+    rows = list(csv.DictReader(io.StringIO(result.out)))
+    assert [int(row["id"]) for row in rows] == [i for i in range(9000) if i != 3999]
+    assert all(row["predicted"] == ("warm" if int(row["id"]) % 3 else "cold") for row in rows)
