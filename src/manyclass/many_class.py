@@ -193,6 +193,21 @@ class ManyClassClassifier(ClassifierMixin, BaseEstimator):
         """
         return self._fitted.diagnose(X, y)
 
+    def predictor(self, k=1):
+        """A fast function for single rows.
+
+        Parameters
+        ----------
+        k : int, default=1
+            Number of labels that it returns.
+
+        Returns
+        -------
+        function
+            As of `LabelTreeClassifier.predictor`.
+        """
+        return self._fitted.predictor(k)
+
     def save(self, path, slim=False, prune=0.0, precision="float32") -> None:
         """Write the trained model to a file; `load_model` returns it as `estimator_`, a label tree or a Recall Tree.
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
+from manyclass.core.columns import apply, as_matrix, measure
 from manyclass.core.inputs import Dense
 from manyclass.label_tree import fit, model
 from manyclass.label_tree import fit_kernels as kernel
-from manyclass.label_tree.columns import apply, as_matrix, measure
 from manyclass.label_tree.fit import divide, embed, grow_tree, mean_directions
 from tests.reference import label_tree as reference
 from tests.reference.label_tree_states import (
@@ -296,22 +296,22 @@ def test_the_start_is_calibrated_and_kept_for_online_learning():
 
 def test_dense_columns_are_centred_and_of_comparable_size():
     X = rng().normal(size=(500, 6)).astype(np.float32) * [1, 1, 2, 0.5, 1000, 0] + [0, 7, 0, 0, 0, 3]
-    columns = measure(Dense(X.astype(np.float32)), np.ones(500), 6)
-    moved = apply({"columns": columns}, Dense(X.astype(np.float32))).values
+    columns = measure(Dense(X.astype(np.float32)), np.ones(500), 6, True)
+    moved = apply({"scaling": columns}, Dense(X.astype(np.float32))).values
     np.testing.assert_allclose(moved.mean(axis=0), 0.0, atol=1e-4)
     np.testing.assert_allclose(moved.std(axis=0), [1, 1, 2, 0.5, 4, 0], rtol=0.15)
     weights = rng(1).integers(1, 4, 500)
-    repeated = measure(Dense(np.repeat(X, weights, axis=0).astype(np.float32)), np.ones(weights.sum()), 6)
-    for one, same in zip(measure(Dense(X.astype(np.float32)), weights / 2, 6), repeated, strict=True):
+    repeated = measure(Dense(np.repeat(X, weights, axis=0).astype(np.float32)), np.ones(weights.sum()), 6, True)
+    for one, same in zip(measure(Dense(X.astype(np.float32)), weights / 2, 6, True), repeated, strict=True):
         np.testing.assert_allclose(one, same, rtol=1e-3, atol=1e-5)
 
 
 def test_only_columns_larger_than_nearly_all_others_of_text_are_scaled():
     X = sp.random_array((400, 300), density=0.05, rng=0, format="csr", dtype=np.float32)
     batch = as_batch(X.toarray(), True)
-    assert measure(batch, np.ones(400), 300) is None
+    assert measure(batch, np.ones(400), 300, False) is None
     huge = X.toarray()
     huge[:, 7] *= 1e5
-    columns = measure(as_batch(huge, True), np.ones(400), 300)
+    columns = measure(as_batch(huge, True), np.ones(400), 300, False)
     assert np.flatnonzero(columns.factor != 1).tolist() == [7]
-    assert 1 < np.abs(apply({"columns": columns}, as_batch(huge, True)).values).max() < 20
+    assert 1 < np.abs(apply({"scaling": columns}, as_batch(huge, True)).values).max() < 20

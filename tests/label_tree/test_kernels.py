@@ -5,13 +5,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from manyclass.core.columns import apply, as_matrix
 from manyclass.core.inputs import Dense
 from manyclass.core.losses import LOGISTIC
 from manyclass.core.protocol import Labels, Predictions
 from manyclass.core.state import make
 from manyclass.label_tree import kernels as kernel
 from manyclass.label_tree import model
-from manyclass.label_tree.columns import apply, as_matrix
 from tests.reference import label_tree as reference
 from tests.reference.label_tree_states import (
     as_batch,

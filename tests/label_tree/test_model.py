@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from manyclass.core.columns import apply
 from manyclass.core.protocol import Labels
 from manyclass.label_tree import model
-from manyclass.label_tree.columns import apply
 from tests.reference.label_tree_states import (
     as_batch,
     bytes_of,
@@ -105,7 +105,6 @@ def test_several_trees_predict_by_their_mean_probability(multilabel):
     for suffix in ("", "_1", "_2"):
         alone = {"scale": together["scale"], "seen": together["seen"]}
         alone |= {group: together[group + suffix] for group in ("tree", "blocks")}
-        alone["columns"] = together["columns"]
         scored = model.score(options, alone, as_batch(X, False))
         mean[np.repeat(np.arange(len(X)), scored.sizes), scored.labels] += scored.probabilities / 3
     found = model.predict(options, together, as_batch(X, False), 30, 30)

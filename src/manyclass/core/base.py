@@ -15,7 +15,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from .classes import ClassIndex, in_order_of_appearance
+from .columns import apply, measure
 from .files import FilesMixin
+from .inputs import Csr
 from .invariants import check_training
 from .options import Constraint, check_options
 from .prediction import PredictionMixin, n_threads, progressive_error
@@ -51,6 +53,7 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
     """Base class of all classifiers. A subclass has `_model`, its algorithm's module, and `_constraints`."""
 
     _constraints: dict[str, Constraint]
+    _dense_columns: str | None = None  # what `fit` does with dense columns: "centre", "shrink", or nothing
 
     @abstractmethod
     def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> Any:
@@ -96,8 +99,19 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
         _check_some_weight(weights)
         rng = check_random_state(self.random_state)
         self._start(X, classes, len(classes), rng)
+        self._measure_columns(X, weights)
         self._train(X, self._index.encode(y), weights, rng)
         return self
+
+    def _measure_columns(self, X, weights) -> None:
+        """Bring columns that are far larger than the others to their size, from now on."""
+        if not weights.all():  # rows of weight 0 have no effect at all
+            X, weights = X[np.flatnonzero(weights)], weights[weights > 0]
+        batch = as_batch(X)
+        if isinstance(batch, Csr) or self._dense_columns is not None:
+            columns = measure(batch, weights, X.shape[1], self._dense_columns == "centre")
+            if columns is not None:
+                self._state["scaling"] = columns
 
     def _train(self, X, labels, weights, rng) -> None:
         """Learn all rows in epochs; with early stopping, keep the epoch that was best on held-out rows."""
@@ -206,6 +220,7 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
                 progress.advance(len(part), progressive_error(self._state["seen"]))
 
     def _learn_batch(self, batch, labels, weights, epoch: int) -> None:
+        batch = apply(self._state, batch)
         self._model.learn(self._options, self._state, batch, labels, weights, epoch, n_threads(self.n_jobs))
         check_training(self._state, thorough=False)
 

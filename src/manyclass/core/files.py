@@ -11,6 +11,7 @@ import numpy as np
 
 from . import learners, model_file
 from .classes import ClassIndex, label_array
+from .columns import Columns, check_columns
 from .invariants import check_finite, check_option_types, need
 from .locks import reads
 from .model_file import ModelFormatError, pack_texts, unpack_texts
@@ -111,13 +112,15 @@ class FilesMixin:
         """The arrays and the metadata of a file, or a ValueError if `load_model` would refuse them."""
         self._check_options()
         options, state = self._options, dict(self._state)
-        replay = state.pop("replay", None)
+        replay, columns = state.pop("replay", None), state.pop("scaling", None)
         if hasattr(self._model, "trim"):
             state = self._model.trim(state, len(self._index))
         if slim:
             options, state = self._model.slim(options, state, len(self._index), prune)
         elif replay is not None:
             state["replay"] = packed(replay, len(self._index))
+        if columns is not None:
+            state["scaling"] = columns
         arrays, kind = _labels_to_arrays(self._index)
         for group, texts in (("feature_names", getattr(self, "feature_names_in_", None)), ("names", self._names)):
             if texts is not None:
@@ -200,13 +203,18 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
     need(fits, f"the precision is {out._precision!r}, which is unknown or requires a slim model.")
     if hasattr(model, "arrays_from_file"):
         arrays = model.arrays_from_file(arrays)
-    groups = {**model.GROUPS, "replay": (Replay, None)} if hasattr(model, "learn") and not out._slim else model.GROUPS
+    groups = {**model.GROUPS, "scaling": (Columns, None)}
+    if hasattr(model, "learn") and not out._slim:
+        groups["replay"] = Replay, None
     out._state = unflatten(widen(arrays, groups, out._precision), groups)
-    replay = out._state.pop("replay", None)
+    replay, columns = out._state.pop("replay", None), out._state.pop("scaling", None)
     model.check(out._options, out._state, n, len(out._index), out._slim)
     if replay is not None:
         check_replay(replay, n, len(out._index))
         out._state["replay"] = replay
+    if columns is not None:
+        check_columns(columns, n)
+        out._state["scaling"] = columns
     if verify:
         check_finite(out._state)
     fitted = _from_json(metadata["fitted"])

@@ -15,7 +15,7 @@ from .options import check_options
 from .prediction import metrics_of, n_threads
 from .progress import Progress
 from .protocol import Labels
-from .validation import as_batch, as_indicator, check_labels, check_weights, is_indicator, rows_between
+from .validation import as_indicator, check_labels, check_weights, is_indicator, rows_between
 
 _DENSE_CELLS = 1 << 30  # limit of a dense matrix of predictions
 
@@ -88,6 +88,7 @@ class MultilabelClassifier(ManyClassifier):
         self._labels_a_row = max(1.0, float(np.diff(matrix.indptr)[weights > 0].mean()))
         self._n_columns = matrix.shape[1]
         self._start(X, np.arange(matrix.shape[1]), matrix.shape[1], rng)
+        self._measure_columns(X, weights)
         self._train(X, labels_of(matrix), weights, rng)
         return self
 
@@ -123,9 +124,11 @@ class MultilabelClassifier(ManyClassifier):
             progress.advance(done - reported[0])
             reported[0] = done
 
-        batch, n_jobs = as_batch(X), n_threads(self.n_jobs)
+        batch, n_jobs, columns = self._batch(X), n_threads(self.n_jobs), self._state.pop("scaling", None)
         model = self._model
         self._options = model.fit(self._options, self._state, X, batch, labels, weights, n_jobs, report)
+        if columns is not None:
+            self._state["scaling"] = columns
         self.n_epochs_ = self._options.n_epochs
 
     def _check_matrix(self, X, y, sample_weight, reset: bool):

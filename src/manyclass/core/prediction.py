@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from .classes import ClassIndex
+from .columns import apply
 from .inputs import Batch, Csr, Dense, is_inside
 from .locks import LockOfEstimator, ModelLock, reads
 from .protocol import Model, Predictions, Scored
@@ -155,7 +156,7 @@ class PredictionMixin:
         X = self._check_inputs(X)
         nodes: list[np.ndarray] = []
         for first, last in blocks(X.shape[0]):
-            batch = as_batch(rows_between(X, first, last))
+            batch = self._batch(rows_between(X, first, last))
             nodes += self._model.paths(self._prediction_options(), self._state, batch)
         sizes = np.array([len(row) for row in nodes])
         return indicator(sizes, np.concatenate(nodes), self._model.n_nodes(self._state))
@@ -256,10 +257,10 @@ class PredictionMixin:
         n_classes, options, model = len(self._index), self._prediction_options(), self._model
         few = getattr(model, "ROWS_PER_THREAD", 256)
         if X.shape[0] <= (few if k == 1 else 1):  # one call, without the overhead of blocks and threads
-            return model.predict(options, self._state, as_batch(X), k, n_classes)
+            return model.predict(options, self._state, self._batch(X), k, n_classes)
 
         def predict(block):
-            return model.predict(options, self._state, as_batch(rows_between(X, *block)), k, n_classes)
+            return model.predict(options, self._state, self._batch(rows_between(X, *block)), k, n_classes)
 
         threads = min(n_threads(self.n_jobs), -(-X.shape[0] // few))
         most = getattr(model, "MOST_ROWS", BLOCK)
@@ -319,9 +320,13 @@ class PredictionMixin:
         return blocks(n, min(BLOCK, max(1, (1 << 22) // width)))
 
     def _score(self, X) -> Scored:
-        found = self._model.score(self._prediction_options(), self._state, as_batch(X))
+        found = self._model.score(self._prediction_options(), self._state, self._batch(X))
         _check_scores(found.probabilities)
         return found
+
+    def _batch(self, X) -> Batch:
+        """The rows for a kernel, in the units of the model."""
+        return apply(self._state, as_batch(X))
 
     def _check_inputs(self, X):
         if not hasattr(self, "_state"):  # scikit-learn's own check takes 100 microseconds
@@ -375,7 +380,7 @@ class Predictor:
         """The k best labels of a row, best first, and their scores."""
         if self._n_writes != self._lock.n_writes:
             self._follow()
-        found = self._predict(_one_row(row, self._n_features))
+        found = self._predict(apply(self._estimator._state, _one_row(row, self._n_features)))
         return self._labels[found.labels[0]], found.scores[0].copy()
 
     def _follow(self) -> None:

@@ -124,6 +124,7 @@ class LabelTreeClassifier(MultilabelClassifier):
     """
 
     _model = model
+    _dense_columns = "centre"
     _online = False  # whether training began with `partial_fit`
     _removed = {**MultilabelClassifier._removed, "tree": "means", "loss": "auto"}
     _constraints = {

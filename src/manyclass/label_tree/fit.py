@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from scipy.linalg import eigh
 from scipy.special import expit
 
+from ..core.columns import as_matrix
 from ..core.inputs import Batch, Csr, Dense
 from ..core.protocol import Labels, as_labels, rows_of
 from ..core.state import Scale, Seen, State, make
-from .columns import apply, as_matrix, measure
 from .fit_kernels import Pairs, Start, Trained, fit_nodes, left_out_scores
 from .kernels import (
     Found,
@@ -68,10 +68,7 @@ def fit(
     labels = as_labels(labels)
     n, n_features, n_classes = rows_of(batch), X.shape[1], len(state["tree"].leaf_of)
     new: State = {"scale": make(Scale, feature=n_features), "seen": make(Seen), "run": make(Run)}
-    columns, scale = measure(batch, weights, n_features), new["scale"]
-    if columns is not None:
-        new["columns"] = columns
-    batch = apply(new, batch)
+    scale = new["scale"]
     X, values = as_matrix(batch, n_features), batch.values.ravel()
     scale.n_rows[0], scale.sq_norm[0] = n, np.einsum("i,i->", values, values, dtype=np.float64)
     rows = Rows(batch, np.empty(n, np.float32), weights / weights.mean())  # only the ratios of weights count

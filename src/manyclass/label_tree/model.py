@@ -10,7 +10,6 @@ from ..core.invariants import check_scale, check_seen, need, need_range
 from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
 from ..core.protocol import Predictions, Scored, as_labels, rows_of
 from ..core.state import Scale, Seen, State, copy, cut, make, resize
-from .columns import Columns, apply
 from .fit import empty_blocks, fit, height_of, n_children, suffix_of  # noqa: F401  (fit is one of the model's functions)
 from .growth import DEEPEST
 from .kernels import (
@@ -33,7 +32,6 @@ _TREE = {"tree": LabelTree, "blocks": (Blocks, SlimBlocks)}
 GROUPS = {
     **_TREE,
     **{f"{name}_*": kinds for name, kinds in _TREE.items()},
-    "columns": (Columns, None),
     "neighbors": (Neighbors, None),
     "scale": Scale,
     "seen": Seen,
@@ -98,7 +96,7 @@ def learn(
     options: Options, state: State, batch: Batch, labels: Any, weights: np.ndarray, epoch: int = 0, n_jobs: int = 1
 ) -> None:
     """Learn all rows in order, with longer arrays whenever the kernel requires them. Mutates: state."""
-    labels, rows = as_labels(labels), Rows(apply(state, batch), np.empty(len(weights), np.float32), weights)
+    labels, rows = as_labels(labels), Rows(batch, np.empty(len(weights), np.float32), weights)
     if "neighbors" in state:
         learned = weights > 0
         state["neighbors"] = with_rows(state["neighbors"], rows.batch.values[learned], labels.label[learned])
@@ -149,7 +147,7 @@ def _path_to_leaf(tree: LabelTree) -> list[int]:
 
 def _search(options: Options, state: State, batch: Batch, k: int) -> Predictions:
     """The k best labels: with several trees, those of the highest mean probability. -1 if fewer were reached."""
-    n, trees, batch = rows_of(batch), trees_of(state), apply(state, batch)
+    n, trees = rows_of(batch), trees_of(state)
     n_best = max(k, BEST) if "neighbors" in state else k
     out = Predictions(np.empty((n, n_best), np.int32), np.empty((n, n_best)), np.zeros((n, 4), np.int64))
     no_leaves = np.empty((n, 0), np.int32)
@@ -196,7 +194,7 @@ def paths(options: Options, state: State, batch: Batch) -> list[np.ndarray]:
     tree, n = state["tree"], rows_of(batch)
     nothing = np.empty((n, 0), np.int32), np.empty((n, 0)), np.zeros((n, 4), np.int64)
     found = Found(np.empty((n, options.beam), np.int32), *nothing)
-    predict_batch(*trees_of(state)[0], state["scale"], apply(state, batch), options, found, True)
+    predict_batch(*trees_of(state)[0], state["scale"], batch, options, found, True)
     out = []
     for leaves in found.leaves:
         nodes, level = [], np.unique(leaves[leaves >= 0])
@@ -282,10 +280,7 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
     n_trees = sum(name.startswith("tree") for name in state)
     expected = {f"{name}{suffix_of(number)}" for name in ("tree", "blocks") for number in range(n_trees)}
     others = {"scale", "seen", "run"}
-    need(set(state) - {"columns", "neighbors"} == expected | others, "the trees are not numbered consecutively.")
-    if "columns" in state:
-        n_columns = len(state["columns"].factor)
-        need(n_columns == n_features, f"columns.factor has {n_columns} features, not {n_features}.")
+    need(set(state) - {"neighbors"} == expected | others, "the trees are not numbered consecutively.")
     if "neighbors" in state:
         need(n_trees == 1 and not options.multilabel, "nearest rows are for one tree and one label per row.")
         check_neighbors(state["neighbors"], n_features)

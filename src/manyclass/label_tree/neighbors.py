@@ -24,7 +24,8 @@ MOST_ROWS = 128  # kept per label
 MOST_BYTES = 1 << 28  # of all kept rows
 FEWEST_ROWS = 2  # kept per label on average; fewer say little
 _STEEPEST = 100.0  # slope, in units of the median distance
-_LEAST_GAIN = 0.005  # of the held-out rows
+_LEAST_GAIN = 0.005  # of the held-out rows: predicted well with distances, not without, less the opposite
+_LEAST_LIKELIER = 5.0  # rise of the log-likelihood; 2 is significant for one parameter
 
 
 class Neighbors(NamedTuple):
@@ -48,7 +49,8 @@ def no_neighbors(n_features: int, slope: float) -> Neighbors:
 def with_rows(neighbors: Neighbors, values: np.ndarray, labels: np.ndarray) -> Neighbors:
     """With the rows of labels that do not have enough yet, in the given order."""
     n_rows, n_classes = int(neighbors.n_rows[0]) + len(labels), int(labels.max(initial=0)) + 1
-    sizes = {"row": n_rows + n_rows // 2} if n_rows > len(neighbors.before) else {}
+    spare = n_rows // 2 if neighbors.n_rows[0] else 0
+    sizes = {"row": n_rows + spare} if n_rows > len(neighbors.before) else {}
     if n_classes > len(neighbors.last):
         sizes["class"] = n_classes + n_classes // 2
     neighbors = resize(neighbors, **sizes)
@@ -92,7 +94,7 @@ def nearest(rows: np.ndarray, others: np.ndarray, group: np.ndarray, n_groups: i
 
 
 def best_slope(scores: np.ndarray, distances: np.ndarray, true: np.ndarray) -> float:
-    """The slope with the highest likelihood of the true labels; 0 unless it predicts clearly more rows well.
+    """The slope with the highest likelihood of the true labels; 0 unless both it and the accuracy rise enough.
 
     `scores` and `distances` are (row, label), `true` is the position of the true label in each row.
     """
@@ -109,7 +111,8 @@ def best_slope(scores: np.ndarray, distances: np.ndarray, true: np.ndarray) -> f
     before = scores.argmax(axis=1) == true
     after = (scores - slope * distances).argmax(axis=1) == true
     gained, lost = np.count_nonzero(after & ~before), np.count_nonzero(before & ~after)
-    return slope if gained - lost > max(_LEAST_GAIN * len(true), 1.5 * np.sqrt(gained + lost)) else 0.0
+    likelier = loss(0.0) - loss(slope * unit) > _LEAST_LIKELIER
+    return slope if likelier and gained - lost > _LEAST_GAIN * len(true) else 0.0
 
 
 @device

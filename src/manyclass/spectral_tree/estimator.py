@@ -138,6 +138,7 @@ class SpectralTreeClassifier(MultilabelClassifier):
     """
 
     _model = model
+    _dense_columns = "shrink"
     _constraints = {
         "n_candidates": integer(1, 1_000_000, "auto"),
         "max_depth": integer(0, 30, "auto", "validate"),

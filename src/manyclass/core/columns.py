@@ -1,8 +1,8 @@
-"""Label tree: the columns of the inputs are brought to comparable size before training and prediction.
+"""The columns of the inputs are brought to comparable size by `fit`, before training and prediction.
 
-Dense columns are centred; a column whose standard deviation is far from the median is scaled to within `FAR` times of
-it. Of sparse text, which must stay sparse, only columns with values far larger than usual are scaled down. So neither
-a column in another unit nor a constant column changes much.
+Columns with values far larger than usual are scaled down, so that a column in another unit does not drown the others.
+The label tree also centres dense columns, and scales a column whose standard deviation is far from the median to within
+`FAR` times of it.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -10,11 +10,12 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.inputs import Batch, Csr, Dense
-from ..core.state import Array, Field, State
+from .inputs import Batch, Csr, Dense
+from .invariants import need
+from .state import Array, Field, State
 
 FAR = 4.0
-_LARGE = 0.9  # of the columns of text are not larger than usual; rare words have large weights
+_LARGE = 0.9  # of the columns are not larger than usual; rare words have large weights
 
 
 class Columns(NamedTuple):
@@ -24,9 +25,9 @@ class Columns(NamedTuple):
     factor: Annotated[Array, Field("f4", ("feature",), 1)]
 
 
-def measure(batch: Batch, weights: np.ndarray, n_features: int) -> Columns | None:
-    """The columns of training rows; None if they can stay as they are."""
-    if isinstance(batch, Dense):
+def measure(batch: Batch, weights: np.ndarray, n_features: int, centre: bool) -> Columns | None:
+    """The columns of training rows, dense ones centred if `centre`; None if they can stay as they are."""
+    if isinstance(batch, Dense) and centre:
         share = weights / weights.sum()
         mean = share @ batch.values
         spread = np.sqrt(np.maximum(np.einsum("i,ij,ij->j", share, batch.values, batch.values) - mean**2, 0.0))
@@ -34,8 +35,13 @@ def measure(batch: Batch, weights: np.ndarray, n_features: int) -> Columns | Non
         usual = np.median(spread[spread > 0]) if spread.any() else 1.0
         factor = np.where(spread > 0, np.clip(spread, usual / FAR, usual * FAR) / np.where(spread > 0, spread, 1), 0)
         return Columns(mean.astype(np.float32), factor.astype(np.float32))
-    squares = np.bincount(batch.indices, batch.values.astype(float) ** 2, n_features)
-    sizes = np.sqrt(squares / np.maximum(1, np.bincount(batch.indices, batch.values != 0, n_features)))
+    if isinstance(batch, Dense):
+        squares = np.einsum("ij,ij->j", batch.values, batch.values, dtype=float)
+        counts = np.count_nonzero(batch.values, axis=0)
+    else:
+        squares = np.bincount(batch.indices, batch.values.astype(float) ** 2, n_features)
+        counts = np.bincount(batch.indices, batch.values != 0, n_features)
+    sizes = np.sqrt(squares / np.maximum(1, counts))
     most = FAR * np.quantile(sizes[sizes > 0], _LARGE) if sizes.any() else 0.0
     if most == 0 or (sizes <= most).all():
         return None
@@ -44,7 +50,7 @@ def measure(batch: Batch, weights: np.ndarray, n_features: int) -> Columns | Non
 
 def apply(state: State, batch: Batch) -> Batch:
     """The rows in the units of a trained model."""
-    columns = state.get("columns")
+    columns = state.get("scaling")
     if columns is None:
         return batch
     if isinstance(batch, Dense):
@@ -57,3 +63,8 @@ def as_matrix(batch: Batch, n_features: int) -> Any:
     if isinstance(batch, Dense):
         return batch.values
     return sp.csr_array((batch.values, batch.indices, batch.indptr), shape=(len(batch.indptr) - 1, n_features))
+
+
+def check_columns(columns: Columns, n_features: int) -> None:
+    """ModelFormatError unless there is a factor for each feature."""
+    need(len(columns.factor) == n_features, f"scaling.factor has {len(columns.factor)} features, not {n_features}.")

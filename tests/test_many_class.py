@@ -1,0 +1,90 @@
+"""The front door: which algorithm it chooses, and that all methods reach the model."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from manyclass import LabelTreeClassifier, ManyClassClassifier, RecallTreeClassifier, load_model
+from manyclass.many_class import choose
+
+
+@pytest.fixture(scope="module")
+def fitted(blobs):
+    return ManyClassClassifier(random_state=0).fit(*blobs)
+
+
+def test_the_rule():
+    dense, text, narrow = np.zeros((2, 300)), sp.csr_array((2, 300)), sp.csr_array((2, 256))
+    one, several = [0, 1], np.eye(2, 3)
+    for X in (dense, text, narrow):
+        assert choose(X, one, online=False) is LabelTreeClassifier
+        assert choose(X, several, online=False) is LabelTreeClassifier
+        assert choose(X, several, online=True) is LabelTreeClassifier
+    assert choose(text, one, online=True) is LabelTreeClassifier
+    assert choose(dense, one, online=True) is RecallTreeClassifier
+    assert choose(narrow, one, online=True) is RecallTreeClassifier
+
+
+def test_all_methods_are_those_of_the_model(fitted, blobs, tmp_path):
+    X, y = blobs
+    model = LabelTreeClassifier(random_state=0).fit(X, y)
+    np.testing.assert_array_equal(fitted.predict(X), model.predict(X))
+    np.testing.assert_array_equal(fitted.predict_proba(X), model.predict_proba(X))
+    for got, expected in zip(fitted.predict_topk(X, 3), model.predict_topk(X, 3), strict=True):
+        np.testing.assert_array_equal(got, expected)
+    assert fitted.diagnose(X, y) == model.diagnose(X, y)
+    assert fitted.score(X, y) > 0.95
+    assert fitted.n_features_in_ == 5
+    assert fitted.tuned_["algorithm"] == "label-tree"
+    assert fitted.tuned_["start"] >= 0
+    fitted.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert isinstance(loaded, LabelTreeClassifier)
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    row = X[0].astype(np.float32)
+    for got, expected in zip(fitted.predictor(2)(row), model.predict_topk(X[:1], 2), strict=True):
+        np.testing.assert_allclose(got, expected[0], rtol=1e-5)
+
+
+def test_kept_rows_are_reported(digits):
+    X, y = digits
+    model = ManyClassClassifier(random_state=0).fit(X[:1300], y[:1300])
+    assert model.tuned_["neighbors"] == model.estimator_._state["neighbors"].n_rows[0] > 1000
+
+
+def test_a_stream_goes_on_with_the_same_model(blobs):
+    X, y = blobs
+    model = ManyClassClassifier(random_state=0)
+    for first in range(0, 480, 48):
+        assert model.partial_fit(X[first : first + 48], y[first : first + 48]) is model
+    assert isinstance(model.estimator_, RecallTreeClassifier)
+    whole = RecallTreeClassifier(random_state=0).partial_fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+    after_fit = ManyClassClassifier(random_state=0).fit(X[:240], y[:240]).partial_fit(X[240:], y[240:] + 50)
+    assert isinstance(after_fit.estimator_, LabelTreeClassifier)
+    assert len(after_fit.classes_) == 24
+
+
+def test_several_labels_and_options(tagged):
+    X, Y = tagged
+    model = ManyClassClassifier(random_state=0, n_jobs=2).fit(X[:500], Y[:500])
+    assert model.predict(X[:9]).shape == (9, Y.shape[1])
+    assert model.estimator_.n_jobs == 2
+    model.set_params(n_jobs=1).predict(X[:9])
+    assert model.estimator_.n_jobs == 1
+    assert not hasattr(clone(model), "estimator_")
+
+
+def test_errors_leave_the_model_as_it_was(fitted, blobs):
+    X = blobs[0]
+    with pytest.raises(NotFittedError):
+        ManyClassClassifier().predict(X)
+    with pytest.raises(AttributeError, match="not fitted yet"):
+        ManyClassClassifier().n_features_in_  # noqa: B018
+    before = fitted.predict(X)
+    for wrong in (fitted.fit, fitted.partial_fit):
+        with pytest.raises(ValueError, match="NaN"):
+            wrong(np.full((2, 5), np.nan), [0, 1])
+    np.testing.assert_array_equal(fitted.predict(X), before)
