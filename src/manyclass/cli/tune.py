@@ -9,8 +9,9 @@ import numpy as np
 
 from ..core.base import learns_online
 from .algorithms import choose_algorithm, make_estimator
-from .files import LabelColumns, initial_names, open_source, read_rows
+from .files import LabelColumns, initial_names, open_training_source
 from .messages import INTERRUPTED, CommandError, stderr
+from .rows import read_rows
 
 _HELD_OUT = 0.2  # share of the rows
 
@@ -50,7 +51,7 @@ def run(
 ) -> None:  # fmt: skip
     """Search, and print the command line of the best trial."""
     optuna = _optuna()
-    source = open_source(data, reading)
+    source = open_training_source(data, reading)
     chosen = choose_algorithm(algorithm, source.reading)
     several = source.reading.labels == "several"
     columns = LabelColumns(initial_names(source.reading), source.reading.n_labels or 0) if several else None

@@ -2,7 +2,7 @@
 
 from .chunks import Chunk
 from .errors import DataError
-from .reading import FORMATS, Reading
+from .reading import COLUMN_KINDS, FORMATS, Reading
 from .source import Source, known_format
 
-__all__ = ["FORMATS", "Chunk", "DataError", "Reading", "Source", "known_format"]
+__all__ = ["COLUMN_KINDS", "FORMATS", "Chunk", "DataError", "Reading", "Source", "known_format"]
