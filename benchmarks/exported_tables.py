@@ -40,7 +40,7 @@ from benchmarks.tables import markdown_table
 
 ROWS = 20_000  # training rows of a large table
 FEW_CLASSES = 10  # for which LogisticRegression is fast
-SMALL = 3_000  # rows: tables up to this size are divided into five parts, each tested once
+SMALL = 5_000  # rows: tables up to this size are divided into five parts, each tested once
 
 
 class NotHere(Exception):

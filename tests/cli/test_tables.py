@@ -12,6 +12,8 @@ import pytest
 
 from manyclass import load_model
 from manyclass.cli import rows
+from manyclass.core import model_file
+from manyclass.core.model_file import ModelFormatError
 
 WORDS = ["sock", "shoe", "hat", "coat", "glove", "belt", "shirt", "scarf", "boot", "dress"]
 TRAIN = ("train", "train.csv", "--label", "kind", "--model", "m")
@@ -196,11 +198,11 @@ def test_delimiters_are_detected(call, table, delimiter):
     data = pd.read_csv("train.csv").assign(title=lambda table: table["title"] + ", really")
     data.to_csv("other.csv", index=False, sep=delimiter)
     assert call("train", "other.csv", "--label", "kind", "--model", "m").code == 0
-    assert call("evaluate", "m", "test.csv").code == 1  # the model reads files with this delimiter
-    assert call("evaluate", "m", "test.csv", "--delimiter", ",").code == 0
+    assert call("evaluate", "m", "test.csv").code == 0  # with commas
     data.to_csv("odd.csv", index=False, sep="~")
     assert "there is no column 'kind'" in call("train", "odd.csv", "--label", "kind", "--model", "m").err
     assert call("train", "odd.csv", "--label", "kind", "--model", "m", "--delimiter", "~").code == 0
+    assert call("predict", "m", "odd.csv").code == 0
 
 
 def test_long_cells(call, table):
@@ -242,3 +244,16 @@ def test_a_data_file_is_not_overwritten(call, table):
     Path("notes").write_text("important")
     assert "this file is not a model and would be overwritten" in call(*TRAIN[:-1], "notes").err
     assert Path("train.csv").read_bytes() == before and Path("notes").read_text() == "important"
+
+
+def test_damaged_weights_in_a_model_file_are_refused(call, table):
+    assert call(*TRAIN).code == 0
+    arrays, metadata = model_file.read("m", mmap=False)
+    wrong = dict(arrays)
+    wrong["reading.known"] = arrays["reading.known"][::-1].copy()
+    model_file.write("bad", wrong, metadata)
+    with pytest.raises(ModelFormatError, match=r"bad: .*the known words of the weighting are not sorted"):
+        load_model("bad")
+    del wrong["reading.known"]
+    model_file.write("bad", wrong, metadata)
+    assert "the arrays of the weighting" in call("predict", "bad", "test.csv").err

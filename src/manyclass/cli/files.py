@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from ..core import model_file
 from ..core.model_file import ModelFormatError, check_target, lock
 from ..estimators import load_model
-from ..io import COLUMN_KINDS, Chunk, Reading, Source, known_format
+from ..io import COLUMN_KINDS, DELIMITERS, Chunk, Reading, Source, known_format
 from .messages import CommandError
 
 _TABLES = ("csv", "tsv", "jsonl", "parquet")
@@ -112,8 +112,8 @@ def open_source(
         values = {**dict.fromkeys((*COLUMN_KINDS, "chars_of"), ()), **values}
     if base is not None and "format" not in values:
         values["format"] = (None if path == "-" else known_format(path)) or base.format
-    if base is not None and values["format"] != base.format:
-        values.setdefault("delimiter", None)
+    if base is not None and (values["format"] != base.format or (base.delimiter or ",") in DELIMITERS):
+        values.setdefault("delimiter", None)  # found again: the next export may have another one
     reading = replace(base or defaults, **values)
     if base is not None and reading.width != base.width:
         raise CommandError(

@@ -316,10 +316,12 @@ class Training:
                 )
         training["progressive_errors"].append(None if error != error else error)
         training["held_out_errors"].append(None if held_error != held_error else held_error)
+        self.busy = True  # an interrupt waits until the record is complete
         if held is not None and epoch + 1 == self.plan.n_epochs:
             _learn(self.trained, held, self.columns)
             training["examples"] += held.X.shape[0]
         training["epochs"], training["rows"] = epoch + 1, 0
+        self.busy = False
 
     def _window(self, chunk: Chunk, begin: int, update: Callable[..., None]) -> None:
         """Learn the rows of a window from the given one on, and write checkpoints."""

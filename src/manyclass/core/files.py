@@ -60,7 +60,7 @@ class FilesMixin:
 
     @property
     def label_names_(self) -> list[str] | None:
-        """Names of the columns of y in the data file that the model was trained on, if any."""
+        """Names of the columns of y: those of a DataFrame, or the labels in the file that the model was trained on."""
         return self._names
 
     def _from_table(self, X: Any) -> Any:

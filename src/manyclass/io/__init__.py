@@ -2,7 +2,7 @@
 
 from .chunks import Chunk
 from .errors import DataError
-from .reading import COLUMN_KINDS, FORMATS, Reading
+from .reading import COLUMN_KINDS, DELIMITERS, FORMATS, Reading
 from .source import Source, known_format
 
-__all__ = ["COLUMN_KINDS", "FORMATS", "Chunk", "DataError", "Reading", "Source", "known_format"]
+__all__ = ["COLUMN_KINDS", "DELIMITERS", "FORMATS", "Chunk", "DataError", "Reading", "Source", "known_format"]

@@ -14,6 +14,7 @@ _CHOICES: dict[str, tuple] = {
     "label_kind": ("int", "text"),
     "index_base": (0, 1),
 }
+DELIMITERS = ",;\t|"  # of CSV files, found from the first lines
 COLUMN_KINDS = ("text", "numeric", "categorical", "date")
 _LARGEST = {"n_features": 2**31 - 1, "n_labels": 2**62, "feature_bits": 30, "ngrams": 5}
 _REQUIRED = ("feature_bits", "ngrams")

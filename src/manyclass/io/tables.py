@@ -28,12 +28,11 @@ from .chunks import Piece, Reader
 from .column_kinds import find_kinds, is_missing, no_number, parse_date
 from .errors import DataError, Fault, decoded, is_utf8, optional_module, shown
 from .lines import LONGEST_LINE, LOOK_AHEAD_LINES, Block, ByteStream, plain_name
-from .reading import COLUMN_KINDS, Reading
+from .reading import COLUMN_KINDS, DELIMITERS, Reading
 from .values import FLOAT32_END, checked_labels, finite, label_arrays, why_not_finite
 from .weighting import N_KNOTS, Layout, weigh
 
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
-_OTHER_DELIMITERS = ";\t|"
 _NO_LABEL = ("nan", "nat", "<na>")  # how pandas writes a missing label
 _LINES_TO_COMPARE = 50
 _PARQUET_BATCH = 4096
@@ -342,7 +341,7 @@ def _find_delimiter(block: Block) -> str:
             sizes = [len(cells) for cells in csv.reader(lines, delimiter=delimiter) if cells]
         return (sizes.count(sizes[0]), sizes[0]) if sizes and sizes[0] > 1 else (0, 0)
 
-    return max(_DELIMITERS["csv"] + _OTHER_DELIMITERS, key=n_alike)  # the first of equals
+    return max(DELIMITERS, key=n_alike)  # the first of equals
 
 
 @contextmanager
