@@ -21,7 +21,9 @@ import tempfile
 import unicodedata
 import warnings
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -123,7 +125,7 @@ def functions() -> Table:
             if len(parts) < 3 or {"tests", "conftest", "externals"} & set(parts) or "f2py" in name:
                 continue
             try:
-                with warnings.catch_warnings():
+                with warnings.catch_warnings(), redirect_stdout(StringIO()):
                     warnings.simplefilter("ignore")
                     module = import_module(name)
             except Exception:

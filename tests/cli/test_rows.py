@@ -69,18 +69,44 @@ def test_without_shuffle_the_order_of_the_file_is_kept(table, max_bytes):
     assert labels == sorted(labels, key=lambda label: int(label.split()[1])) and rows.is_sorted
 
 
+def test_held_out_rows_of_a_sorted_file_are_shuffled(table):
+    labels = store(table, 1 << 30).held_out().labels.tolist()
+    assert len(set(labels)) > 10 and labels != sorted(labels, key=lambda label: int(label.split()[1]))
+
+
 def test_all_rows_at_once_include_those_held_out(table):
     whole = store(table, 1 << 30).whole()
     assert whole.X.shape[0] == N and len(set(whole.labels)) == 30
 
 
-def test_the_first_window_is_never_held_out():
-    X = np.zeros((5000, 1), np.float32)
-    chunk = Chunk(X, np.arange(5000), None, None, 0)
-    assert held_out(chunk, 0, 0, 0)[1] is None
-    learned, held = held_out(chunk, 0, 1, 0)
+def test_a_share_of_a_window_is_held_out():
+    chunk = Chunk(np.zeros((5000, 1), np.float32), np.arange(5000), None, None, 0)
+    learned, (held,) = held_out(chunk, 0, 1, 0.02)
     assert 50 < len(held.labels) < 150 and sorted([*learned.labels, *held.labels]) == list(range(5000))
-    assert held_out(chunk, 0, 1, module._MOST_HELD_OUT)[1] is None
+    assert held_out(chunk, 0, 1, 0.0)[1] == []
+
+
+@pytest.mark.parametrize("max_bytes", [1 << 30, 20_000])
+def test_at_most_some_rows_of_the_whole_file_are_held_out(table, monkeypatch, max_bytes):
+    monkeypatch.setattr(module, "_HELD_OUT_SHARE", 0.5)
+    monkeypatch.setattr(module, "_MOST_HELD_OUT", 200)
+    rows = store(table, max_bytes)
+    held = rows.held_out()
+    assert 50 < held.X.shape[0] <= 200 and len(set(held.labels)) > 20  # of 30, although the file is sorted
+    assert len(contents(rows.windows(0))) + held.X.shape[0] == N == rows.n_learned + held.X.shape[0]
+    assert len({row[1] for row in contents([*rows.windows(0), held])}) == N
+    in_order = store(table, max_bytes, shuffle=False)
+    labels = [int(label.split()[1]) for label in in_order.held_out().labels]
+    assert labels == sorted(labels) and max(labels) < 10
+    assert [row[0] for row in contents(in_order.windows(0))] == sorted(
+        (row[0] for row in contents(in_order.windows(0))), key=lambda label: int(label.split()[1])
+    )
+
+
+def test_a_small_file_is_learned_completely(table, monkeypatch):
+    monkeypatch.setattr(module, "WINDOW", N)
+    rows = store(table, 1 << 30)
+    assert rows.held_out() is None and rows.n_learned == N
 
 
 @pytest.mark.parametrize(

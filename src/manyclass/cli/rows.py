@@ -23,7 +23,7 @@ from .messages import CommandError, stderr
 
 WINDOW = 1 << 14  # rows read together
 _N_BUCKETS = 128
-_HELD_OUT_SHARE, _MOST_HELD_OUT = 0.02, 2048  # of the rows after the first window
+_HELD_OUT_SHARE, _MOST_HELD_OUT = 0.02, 2048
 
 
 class _Record(NamedTuple):
@@ -123,17 +123,23 @@ class RowStore:
 
     def read(self, update: Callable[..., None]) -> None:
         """Read all rows, and count what features require."""
-        for number, chunk in enumerate(self.source.chunks(WINDOW)):
-            n = chunk.X.shape[0]
+        chunks = self.source.chunks(WINDOW)
+        number, chunk, share = 0, next(chunks, None), _HELD_OUT_SHARE
+        while chunk is not None:
+            following = next(chunks, None)
             self.features.count(chunk.X)
             self._sorted.add(chunk)
-            learned, held = held_out(chunk, self._seed, number, self._n_held)
-            if held is not None:
-                self._held.append(self._encoded(held))
-                self._n_held += held.X.shape[0]
-            self._add(self._encoded(learned))
-            self.n_rows += n
-            update(n)
+            self.n_rows += chunk.X.shape[0]
+            update(chunk.X.shape[0])
+            chunk = self._encoded(chunk)
+            if number or following is not None:  # a small file has too few rows
+                chunk, held = held_out(chunk, self._seed, number, share)
+                self._held += held
+                self._n_held += sum(part.X.shape[0] for part in held)
+                while self._n_held > _MOST_HELD_OUT and share:
+                    share = self._hold_out_fewer(number, share)
+            self._add(chunk)
+            number, chunk = number + 1, following
         if not self.n_rows:
             raise CommandError(f"{self.source.path}: there are no rows to learn from.")
         if not self._sorted.n_labels:
@@ -142,6 +148,20 @@ class RowStore:
             self._spill()
         self.features.finish()
 
+    def _hold_out_fewer(self, number: int, share: float) -> float:
+        """Learn half of the rows held out so far, and return the share to hold out from now on.
+
+        So they are from the whole file, which may be sorted. In the order of the file, the first ones are kept.
+        """
+        if not self._shuffle:
+            return 0.0
+        held = join(self._held)
+        order = np.random.default_rng([self._seed, number, self._n_held]).permutation(self._n_held)
+        self._n_held //= 2
+        self._held = [take(held, order[: self._n_held])]
+        self._add(take(held, order[self._n_held :]))
+        return share / 2
+
     def whole(self) -> Chunk:
         """All rows as features, if they are in memory. Those that were held out are the last."""
         self._parts += self._held
@@ -149,8 +169,11 @@ class RowStore:
         return self._joined()
 
     def held_out(self) -> Chunk | None:
-        """The rows that are not in `windows`, as features."""
-        return self._decoded(join(list(self._held), self.features)) if self._held else None
+        """The rows that are not in `windows`, as features and in random order: they are learned at the end."""
+        if not self._held:
+            return None
+        held = self._decoded(join(list(self._held), self.features))
+        return take(held, self._order(held.X.shape[0], _MOST_HELD_OUT))
 
     def windows(self, epoch: int) -> Iterator[Chunk]:
         """The rows of an epoch as features, in the order in which they are learned."""
@@ -268,16 +291,20 @@ class PipeRows:
                 warned = True
             self.features.count(chunk.X)
             self.features.finish()
-            learned, held = held_out(chunk._replace(X=self.features(chunk.X)), self._seed, number, n_held)
-            if held is not None:
-                self._held.append(held)
-                n_held += held.X.shape[0]
+            chunk = chunk._replace(X=self.features(chunk.X))
+            share = _HELD_OUT_SHARE if number and n_held < _MOST_HELD_OUT else 0.0
+            learned, held = held_out(chunk, self._seed, number, share)
+            self._held += held
+            n_held += sum(part.X.shape[0] for part in held)
             rng = np.random.default_rng([self._seed, epoch, number])
             yield take(learned, rng.permutation(learned.X.shape[0])) if self._shuffle else learned
 
     def held_out(self) -> Chunk | None:
-        """The rows that were not in `windows`."""
-        return join(list(self._held)) if self._held else None
+        """The rows that were not in `windows`, in random order."""
+        if not self._held:
+            return None
+        held = join(list(self._held))
+        return take(held, np.random.default_rng([self._seed, _MOST_HELD_OUT]).permutation(held.X.shape[0]))
 
     def position(self, n_rows: int) -> tuple[int, int | None]:
         """The bytes read so far; how many there are is unknown."""
@@ -344,14 +371,12 @@ def _stacked(rows: list[sp.csr_array]) -> sp.csr_array:
 # -- held-out rows, sorted labels ----------------------------------------------------------------------------------
 
 
-def held_out(chunk: Chunk, seed: int, number: int, n_before: int) -> tuple[Chunk, Chunk | None]:
-    """The rows of a window to learn, and those to hold out: about 2 % of them, none of the first window."""
-    n = chunk.X.shape[0]
-    chosen = np.random.default_rng([seed, number, _MOST_HELD_OUT]).random(n) < _HELD_OUT_SHARE
-    rows = np.flatnonzero(chosen)[: _MOST_HELD_OUT - n_before] if number else np.zeros(0, np.int64)
-    if not len(rows):
-        return chunk, None
-    return take(chunk, np.setdiff1d(np.arange(n), rows)), take(chunk, rows)
+def held_out(chunk: Chunk, seed: int, number: int, share: float) -> tuple[Chunk, list[Chunk]]:
+    """The rows of a window to learn, and about this share of them to hold out, if any."""
+    chosen = np.random.default_rng([seed, number, _MOST_HELD_OUT]).random(chunk.X.shape[0]) < share
+    if not chosen.any():
+        return chunk, []
+    return take(chunk, np.flatnonzero(~chosen)), [take(chunk, np.flatnonzero(chosen))]
 
 
 def warn_sorted(path: str, what_to_do: str) -> None:
