@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 from manyclass import OneAgainstAllClassifier, RecallTreeClassifier, load_model
+from manyclass.cli import rows
 from manyclass.cli import train as module
 from manyclass.cli.files import only_writer, open_model
 
@@ -42,18 +43,21 @@ def test_the_seed_determines_the_bytes(call, digits):
 
 @pytest.mark.parametrize("algorithm", ["recall-tree", "label-tree", "one-against-all"])
 def test_checkpoints_do_not_change_the_model(call, digits, algorithm, monkeypatch):
-    monkeypatch.setattr(module, "WINDOW", 256)
-    words = ("train", "train.svm", "--features", 64, "--algorithm", algorithm, "--epochs", 2)
+    monkeypatch.setattr(rows, "WINDOW", 256)
+    words = ("train", "train.svm", "--features", 64, "--algorithm", algorithm, "--epochs", 2, "--online")
     assert call(*words, "--model", "whole").code == 0
     assert call(*words, "--model", "often", "--checkpoint-every", 97).code == 0
     assert Path("whole").read_bytes() == Path("often").read_bytes()
     assert not os.path.exists("often.checkpoint")
 
 
-@pytest.mark.parametrize("after", [1, 97, 350, 700, 1000, 1399])
-def test_a_resumed_run_results_in_the_same_bytes(call, digits, monkeypatch, after):
-    monkeypatch.setattr(module, "WINDOW", 256)
-    words = (*SVM, "--epochs", "2", "--checkpoint-every", "97")
+@pytest.mark.parametrize(
+    ("after", "memory"),  # 0.0001 GB is too small: the rows go through a temporary file
+    [(1, 1), (97, 1), (350, 1), (700, 1), (1000, 1), (1385, 1), (97, 0.0001), (1000, 0.0001)],
+)
+def test_a_resumed_run_results_in_the_same_bytes(call, digits, monkeypatch, after, memory):
+    monkeypatch.setattr(rows, "WINDOW", 256)
+    words = (*SVM, "--epochs", "2", "--checkpoint-every", "97", "--max-memory", memory)
     assert call(*words).code == 0
     whole = Path("m").read_bytes()
     os.unlink("m")
@@ -190,15 +194,16 @@ def test_a_pipe_is_read_completely(call, digits):
     assert same.all()
 
 
-def test_an_interrupt_while_waiting_for_rows_saves_a_checkpoint(call, digits, monkeypatch):
+def test_an_interrupt_while_waiting_for_rows_of_a_pipe_saves_a_checkpoint(call, digits, monkeypatch):
     real = module.Source.chunks
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path("train.svm").read_bytes())))
 
     def chunks(self, rows):
         yield from real(self, rows)
         os.kill(os.getpid(), signal.SIGINT)  # as if the next rows never came
 
     monkeypatch.setattr(module.Source, "chunks", chunks)
-    result = call(*SVM, "--epochs", "1")
+    result = call("train", "-", "--input-format", "svmlight", "--features", "64", "--model", "m")
     assert result.code == 130 and "Interrupted after 700 rows" in result.err
     assert open_model("m.checkpoint").training["rows"] == 700
 
@@ -222,7 +227,8 @@ def test_options_reach_the_estimator(call, digits):
         (("--option", "n_epochs=3"), "use --epochs"),
         (("--option", "learner.rate=1"), "learner=sgd"),
         (("--option", "learner=sgd", "-o", "learner.magic=1"), "magic"),
-        (("--in-memory", "--resume"), "--in-memory"),
+        (("--in-memory", "--checkpoint-every", "9"), "--in-memory trains on all rows at once"),
+        (("--algorithm", "spectral-tree", "--online"), "spectral-tree trains on all rows at once"),
         (("--label", "x"), "svmlight, where --label does not apply"),
         (("--input-format", "vw", "--index-base", "1"), "where --index-base does not apply"),
     ],
@@ -311,12 +317,12 @@ def write_tags(path, n, seed=0):
 def test_lists_of_labels_train_a_label_tree_with_names(call, monkeypatch):
     write_tags("tags.jsonl", 300)
     write_tags("more.jsonl", 50, 1)
-    words = ("train", "tags.jsonl", "--label", "tags", "--text", "text", "--epochs", "3")
+    words = ("train", "tags.jsonl", "--label", "tags", "--text", "text", "--epochs", "3", "--online")
     result = call(*words, "--model", "m", "--test", "more.jsonl", "--json")
     assert result.code == 0 and json.loads(result.out)["algorithm"] == "label-tree"
     assert json.loads(result.out)["test"]["precision@1"] > 0.9
     assert sorted(load_model("m").label_names_) == [f"tag{i}" for i in range(8)]
-    monkeypatch.setattr(module, "WINDOW", 64)
+    monkeypatch.setattr(rows, "WINDOW", 64)
     monkeypatch.setattr(module, "_BATCH", 10)
     assert call(*words, "--model", "p").code == 0
     assert call(*words, "--model", "q", "--checkpoint-every", "7").code == 0
@@ -329,7 +335,7 @@ def test_lists_of_labels_train_a_label_tree_with_names(call, monkeypatch):
 def test_the_first_rows_may_have_no_label(call, monkeypatch):
     monkeypatch.setattr(module, "_BATCH", 1)
     Path("d.svm").write_text(" 1:1\n 2:1\n3,4 1:1\n4 2:1\n")
-    words = ("train", "d.svm", "--features", "3", "--no-shuffle", "--epochs", "1")
+    words = ("train", "d.svm", "--features", "3", "--no-shuffle", "--epochs", "1", "--online")
     assert call(*words, "--model", "whole").code == 0
     real, n = module._learn, 0
 

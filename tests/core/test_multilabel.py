@@ -4,11 +4,12 @@ import copy
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 
-from manyclass import LabelTreeClassifier
+from manyclass import LabelTreeClassifier, load_model
 from manyclass.core import multilabel
 
 from .test_streams import bytes_of
@@ -43,6 +44,19 @@ def test_dense_rows_learn_too(digits):
     Y = np.stack([y == digit for digit in range(10)] + [y % 2 == 0], axis=1)
     model = LabelTreeClassifier(random_state=0).fit(X[:1000], Y[:1000])
     assert np.mean(model.predict(X[1000:]) == Y[1000:]) > 0.95
+
+
+def test_the_columns_of_a_data_frame_name_the_labels(tagged, tmp_path):
+    X, Y = few(tagged)
+    frame = pd.DataFrame(Y.toarray(), columns=[f"tag {i}" for i in range(Y.shape[1])])
+    model = LabelTreeClassifier(random_state=0).fit(X, frame)
+    assert model.label_names_ == list(frame)
+    wider = sp.hstack([Y, np.ones((Y.shape[0], 1))], format="csr")
+    model.partial_fit(X, wider)
+    assert model.label_names_ == [*frame, str(Y.shape[1])]
+    model.save(tmp_path / "m")
+    assert load_model(tmp_path / "m").label_names_ == model.label_names_
+    assert LabelTreeClassifier(random_state=0).fit(X, Y).label_names_ is None
 
 
 # -- kinds of y ------------------------------------------------------------------------------------------------

@@ -22,7 +22,12 @@ _OTHER_FLAGS = {
 
 def choose_algorithm(requested: str | None, reading: Reading) -> str:
     """The requested algorithm, or the default for this kind of data."""
-    return requested or ("label-tree" if reading.text or reading.labels == "several" else "recall-tree")
+    return requested or ("label-tree" if reading.columns or reading.labels == "several" else "recall-tree")
+
+
+def learns_at_once(estimator: Any) -> bool:
+    """Whether the algorithm has a training of its own for all rows at once, which is then the better one."""
+    return hasattr(estimator._model, "fit")
 
 
 def make_estimator(algorithm: str, options: Sequence[str], seed: int) -> Any:

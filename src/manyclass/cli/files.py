@@ -13,13 +13,16 @@ from typing import Any, BinaryIO
 import numpy as np
 import scipy.sparse as sp
 
+from ..core import model_file
 from ..core.model_file import ModelFormatError, check_target, lock
 from ..estimators import load_model
-from ..io import TABLES, Chunk, Reading, Source, known_format
+from ..io import COLUMN_KINDS, DELIMITERS, TABLES, Chunk, Reading, Source, known_format
 from .messages import CommandError
 
 _FAMILIES = (TABLES, ("svmlight", "xmc"), ("vw",))  # formats with the same features
-_TABLE_OPTIONS = ("label", "text", "numeric", "categorical", "label_separator")
+_FEATURE_OPTIONS = ("ignore", "ngrams", "chars", "idf")  # of training: a model stores them
+_TABLE_OPTIONS = ("label", *COLUMN_KINDS, "label_separator", "delimiter", *_FEATURE_OPTIONS)
+_NEW_TABLE = Reading(weighted=True, idf=True, feature_bits=20)  # characters of names and pairs of words are many
 MAX_COLUMNS = 4_000_000  # limit of a label matrix whose columns are the label numbers in the file
 
 
@@ -45,7 +48,7 @@ class Trained:
 
     def save(self, path: str, slim: bool = False, prune: float = 0.0, precision: str = "float32") -> None:
         """Write the model with its reading and training record."""
-        self.estimator._extra = {"reading": self.reading.to_dict(), "training": self.training}
+        self.estimator._extra = {"reading": self.reading, "training": self.training}
         if self.n_counted:
             self.estimator._extra["labels"] = {"n_rows": self.n_counted, "counts": self.label_counts.tolist()}
         self.estimator._names = self.names
@@ -72,20 +75,19 @@ def open_model(path: str, threads: int | None = None) -> Trained:
     if threads is not None:
         estimator.n_jobs = threads
     extra = estimator._extra
+    reading = extra.get("reading")
+    if reading is None:
+        several = bool(getattr(estimator, "_multilabel", False))
+        text = not several and isinstance(estimator.classes_[0], str)
+        reading = Reading(
+            n_features=estimator.n_features_in_,
+            labels="several" if several else "one",
+            label_kind="text" if text else "int",
+        )
+    training = extra.get("training", {})
+    if not isinstance(training, dict):
+        raise ModelFormatError(f"{path}: the record of the training run is invalid.")
     try:
-        if "reading" in extra:
-            reading = Reading.from_dict(extra["reading"])
-        else:
-            several = bool(getattr(estimator, "_multilabel", False))
-            text = not several and isinstance(estimator.classes_[0], str)
-            reading = Reading(
-                n_features=estimator.n_features_in_,
-                labels="several" if several else "one",
-                label_kind="text" if text else "int",
-            )
-        training = extra.get("training", {})
-        if not isinstance(training, dict) or reading.width != estimator.n_features_in_:
-            raise ValueError("the number of features or the training record is wrong")
         counts, n_counted = _label_counts(extra.get("labels", {"n_rows": 0, "counts": []}), len(estimator.classes_))
     except (TypeError, ValueError, KeyError) as error:
         raise ModelFormatError(f"{path}: the description of the training data is invalid ({error}).") from error
@@ -101,25 +103,47 @@ def _label_counts(values: Any, n_classes: int) -> tuple[np.ndarray, int]:
     return np.pad(np.array(counts, np.int64), (0, n_classes - len(counts))), n_rows
 
 
+def open_training_source(path: str, options: dict[str, Any], base: Reading | None = None) -> Source:
+    """Open a file for training, with the features that are best for new models, or those of the model to go on with."""
+    named = [name for name in (*COLUMN_KINDS, *_FEATURE_OPTIONS) if name in options]
+    if base is None:
+        table = (options.get("input_format") or known_format(path)) in TABLES
+        return open_source(path, options, defaults=_NEW_TABLE if table else Reading())
+    if named:
+        raise CommandError(f"--start-from uses the columns and features of the model: omit --{named[0]}.")
+    return open_source(path, options, replace(base, weighting=None))
+
+
 def open_source(
     path: str,
     options: dict[str, Any],
     base: Reading | None = None,
     labelled: bool = True,
+    defaults: Reading = Reading(),  # noqa: B008  (frozen)
     keep: Sequence[str] | None = (),
 ) -> Source:
     """Open a data file with the given options, on top of the reading of a model if there is one.
 
     `keep` names columns that are returned as they are; None: those that describe a row, if the file is a table.
     """
-    renamed = {"input_format": "format", "features": "n_features"}
+    renamed = {"input_format": "format", "features": "n_features", "ignore": "ignored"}
     values = {renamed.get(name, name): value for name, value in options.items() if name != "skip_bad_lines"}
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-    if values.keys() & {"text", "numeric", "categorical"}:  # named columns replace those of the model
-        values = {"text": (), "numeric": (), "categorical": (), **values}
+    if "chars" in values:
+        values["chars"] = _sizes(values["chars"])
+    if "delimiter" in values:
+        values["delimiter"] = _ESCAPES.get(values["delimiter"], values["delimiter"])
+    if base is not None and (wrong := [name for name in _FEATURE_OPTIONS if name in options]):
+        raise CommandError(f"--{wrong[0]} applies to training only: the model stores it.")
+    if base is not None and base.weighting is not None and values.keys() & set(COLUMN_KINDS):
+        raise CommandError("the columns to use are stored in the model: omit --text, --numeric, --categorical, --date.")
+    if values.keys() & set(COLUMN_KINDS):  # named columns replace those of the model
+        values = {**dict.fromkeys((*COLUMN_KINDS, "chars_of"), ()), **values}
     if base is not None and "format" not in values:
         values["format"] = (None if path == "-" else known_format(path)) or base.format
-    reading = replace(base or Reading(), **values)
+    if base is not None and (values["format"] != base.format or (base.delimiter or ",") in DELIMITERS):
+        values.setdefault("delimiter", None)  # found again: the next export may have another one
+    reading = replace(base or defaults, **values)
     if base is not None and reading.width != base.width:
         raise CommandError(
             f"{path}: the model was trained with {base.width} features, but the options specify {reading.width}."
@@ -145,6 +169,17 @@ def _check_format(path: str, found: str | None, options: dict[str, Any], base: R
         )
 
 
+_ESCAPES = {"\\t": "\t", "tab": "\t"}
+
+
+def _sizes(text: str) -> tuple[int, int]:
+    """The shortest and the longest character n-grams: 3-5."""
+    shortest, dash, longest = text.partition("-")
+    if not shortest.isdecimal() or (dash and not longest.isdecimal()):
+        raise CommandError(f"--chars {text}: write two sizes, such as 3-5.")
+    return int(shortest), int(longest or shortest)
+
+
 def can_read_once(path: str) -> bool:
     """Whether the data cannot be read twice: standard input or a pipe."""
     return path == "-" or (os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode))
@@ -158,6 +193,18 @@ def check_writable(path: str) -> None:
     check_target(path)
     if not os.access(folder, os.W_OK):
         raise PermissionError(errno.EACCES, "the folder is not writable", folder)
+
+
+def check_model_name(path: str) -> None:
+    """Refuse to write a model over a file that is none, or to a name of a data file."""
+    check_writable(path)
+    if known_format(path) is not None:
+        raise CommandError(f"--model {path}: this is the name of a data file; choose another one, such as my.model.")
+    if os.path.exists(path) and os.path.getsize(path):
+        try:
+            model_file.read(path, verify=False)
+        except ModelFormatError as error:
+            raise CommandError(f"--model {path}: this file is not a model and would be overwritten.") from error
 
 
 @contextmanager
@@ -240,14 +287,6 @@ def initial_names(reading: Reading) -> list[str] | None:
     """The column names before training: None if labels are column numbers (xmc) or rows have one label."""
     numbered = reading.format == "xmc" and (reading.n_labels or 0) <= MAX_COLUMNS
     return None if numbered or reading.labels != "several" else []
-
-
-def read_rows(source: Source, columns: LabelColumns | None, max_rows: int = 1 << 62) -> tuple[Any, Any, np.ndarray]:
-    """X, y and weights of the first rows of a file, in memory."""
-    for chunk in source.chunks(max_rows):
-        y = chunk.labels if columns is None else columns.matrix(chunk, learn=True)
-        return chunk.X, y, np.ones(chunk.X.shape[0]) if chunk.weights is None else chunk.weights
-    raise CommandError(f"{source.path}: there are no rows to learn from.")
 
 
 def escape(label: Any) -> str:

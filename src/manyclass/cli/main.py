@@ -49,8 +49,9 @@ def command(declaration: Callable[..., None]) -> Callable[..., None]:
     def call(**options: Any) -> None:
         if shared:
             reading = {option: options.pop(option) for option in shared}
-            # 0 is a value (--index-base), so compare identities.
-            options["reading"] = {k: v for k, v in reading.items() if v is not None and v is not False and v != []}
+            # 0 and False are values (--index-base, --no-idf), so compare with the default.
+            given = {k: v for k, v in reading.items() if v is not None and v is not shared[k].default and v != []}
+            options["reading"] = given
         import_module(f".{name}", __package__).run(**options)
 
     parameters = [p for p in own.values() if p.name != "reading"] + list(shared.values())
@@ -126,7 +127,7 @@ def train(
     reading: dict,
     algorithm: Annotated[
         Algorithm | None,
-        typer.Option(help="Default: label-tree for text columns or several labels per row, otherwise recall-tree."),
+        typer.Option(help="Default: label-tree for tables or several labels per row, otherwise recall-tree."),
     ] = None,
     option: Annotated[
         list[str] | None,
@@ -141,18 +142,24 @@ def train(
     test: Annotated[str | None, typer.Option(help="Data file to evaluate the trained model on.")] = None,
     epochs: Annotated[
         int | None,
-        typer.Option(min=1, help="Passes over the data. Default: 5; standard input: 1; --in-memory: the estimator's."),
+        typer.Option(min=1, help="Passes over the data. Default: 5; pipes: 1; all rows at once: the estimator's."),
     ] = None,
     seed: Seed = 0,
-    shuffle: Annotated[bool, typer.Option(help="Shuffle blocks of 16,384 rows in each epoch.")] = True,
+    shuffle: Annotated[
+        bool, typer.Option(help="Shuffle all rows in each epoch; those of a pipe in blocks of 16,384 rows.")
+    ] = True,
     in_memory: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--in-memory",
-            help="Read all rows into memory and train on them together. Makes label trees more accurate; always used "
-            "for spectral trees.",
+            "--in-memory/--online",
+            help="Train on all rows at once, or row by row, which can be interrupted and resumed. Default: label trees "
+            "at once if the rows fit into --max-memory, spectral trees at once, all others row by row.",
         ),
-    ] = False,
+    ] = None,
+    max_memory: Annotated[
+        float,
+        typer.Option(min=0.0001, metavar="GB", help="Memory for rows; more are shuffled through a temporary file."),
+    ] = 1.0,
     checkpoint_every: Annotated[
         int | None, typer.Option(min=1, metavar="ROWS", help="Write MODEL.checkpoint after this many rows.")
     ] = None,

@@ -5,13 +5,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-if TYPE_CHECKING:
-    from ..io import Source
 
 INTERRUPTED = 130  # exit code after Ctrl-C
 
@@ -71,25 +68,30 @@ def notice_if_slow() -> Iterator[None]:
 
 
 @contextmanager
-def row_progress(title: str, source: "Source") -> Iterator[Callable[[int, float], None]]:
-    """Yield `update(rows, progressive_error)`: a bar on a terminal, elsewhere one line at the end."""
-    start, n_first, n, error = time.perf_counter(), 0, 0, float("nan")
+def row_progress(title: str, position: Callable[[], tuple[int, int | None]]) -> Iterator[Callable[..., None]]:
+    """Yield `update(rows, progressive_error, held_out_error)`: a bar on a terminal, elsewhere one line at the end.
+
+    `position` returns how much is done and how much there is (None: unknown).
+    """
+    start, n_first, n = time.perf_counter(), 0, 0
+    errors = {"progressive error": float("nan"), "held-out error": float("nan")}
 
     def summary() -> str:
         seconds = time.perf_counter() - start
         speed = f", {(n - n_first) / seconds:,.0f}/s" if n > n_first and seconds > 0 else ""
-        return f"{n:,} rows{speed}" + ("" if error != error else f", progressive error {error:.4f}")
+        return f"{n:,} rows{speed}" + "".join(f", {name} {e:.4f}" for name, e in errors.items() if e == e)
 
     columns = TextColumn(title), BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn()
     with Progress(*columns, console=stderr, disable=not stderr.is_terminal) as bar:
-        task = bar.add_task("", total=source.position[1])
+        task = bar.add_task("", total=position()[1])
 
-        def update(rows: int, progressive_error: float) -> None:
-            nonlocal start, n_first, n, error
+        def update(rows: int, progressive_error: float = float("nan"), held_out_error: float = float("nan")) -> None:
+            nonlocal start, n_first, n
             if n == 0:  # compilation may have delayed the first rows: leave them out of the speed
                 start, n_first = time.perf_counter(), rows
-            n, error = n + rows, progressive_error
-            bar.update(task, completed=source.position[0], description=summary())
+            n += rows
+            errors.update({"progressive error": progressive_error, "held-out error": held_out_error})
+            bar.update(task, completed=position()[0], description=summary())
 
         yield update
     if not stderr.is_terminal:

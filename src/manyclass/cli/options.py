@@ -46,6 +46,27 @@ def reading_options(
             "are used, and their kinds are detected from the first rows."
         ),
     ] = None,
+    date: Annotated[list[str] | None, typer.Option(help="Tables: a column of dates; can be repeated.")] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="Tables: a column not to use when kinds are detected; can be repeated.")
+    ] = None,
+    ngrams: Annotated[
+        int | None, typer.Option(min=1, max=5, help="Text columns: use sequences of up to this many words. Default: 1.")
+    ] = None,
+    chars: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A-B",
+            help="Text columns: also use sequences of A to B characters. Default: 2-4 for columns of short texts that "
+            "were detected, none otherwise.",
+        ),
+    ] = None,
+    idf: Annotated[
+        bool | None, typer.Option("--idf/--no-idf", help="Text columns: give rare words more weight. Default: --idf.")
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="CSV: separator of cells. Default: , ; | or tab, detected from the first rows.")
+    ] = None,
     label_separator: Annotated[
         str | None, typer.Option(help="CSV and TSV: the separator between several labels in one cell.")
     ] = None,

@@ -1,8 +1,9 @@
 """`manyclass train`: train a model on a data file in bounded memory; a run can be interrupted and resumed.
 
-Rows are read in windows, each window is shuffled by (seed, epoch, window) and learned in batches. How rows are divided
-into batches does not change the model. Hence a checkpoint needs only the model and the number of rows learned so far,
-and a resumed run results in the same bytes.
+A file is read once into a `RowStore`, which shuffles all rows in each epoch. An algorithm that can learn all rows at
+once does so if they fit into memory. Otherwise rows are learned in batches; how they are divided into batches does not
+change the model. Hence a checkpoint needs only the model and the number of rows learned so far, and a resumed run
+results in the same bytes. A pipe is learned as it comes.
 """
 
 import errno
@@ -14,7 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +23,26 @@ import numpy as np
 
 from ..core.base import learns_online
 from ..core.model_file import remove_leftovers
-from ..core.protocol import Labels
 from ..estimators import ESTIMATORS
-from ..io import Chunk, Source
-from .algorithms import choose_algorithm, make_estimator
+from ..io import COLUMN_KINDS, Chunk, Reading, Source
+from .algorithms import choose_algorithm, learns_at_once, make_estimator
 from .evaluate import evaluate, table
 from .files import (
     LabelColumns,
     Trained,
     can_read_once,
-    check_writable,
+    check_model_name,
     initial_names,
     only_writer,
     open_model,
     open_source,
-    read_rows,
+    open_training_source,
 )
 from .messages import INTERRUPTED, CommandError, notice_if_slow, printable, row_progress, stderr
+from .rows import Features, PipeRows, RowStore, arrays_of, take, warn_sorted
 
 DEFAULT_EPOCHS = 5
-WINDOW = 1 << 14  # rows shuffled together
+_DISAGREE = 0.1  # difference of held-out and progressive error that is not by chance
 _BATCH = 1 << 10  # rows learned before the next check for an interrupt
 _FINGERPRINT = 1 << 20  # bytes at the start and at the end of a file
 
@@ -59,7 +60,8 @@ class Plan:
     epochs: int | None
     seed: int
     shuffle: bool
-    in_memory: bool
+    in_memory: bool | None
+    max_memory: float
     checkpoint_every: int | None
     resume: bool
     start_from: str | None
@@ -76,6 +78,11 @@ class Plan:
         """The checkpoint file."""
         return f"{self.model}.checkpoint"
 
+    @property
+    def online(self) -> bool:
+        """Whether the options require training row by row."""
+        return self.in_memory is False or bool(self.checkpoint_every or self.start_from)
+
     def identity(self, algorithm: str) -> dict[str, Any]:
         """The settings that a resumed run must share with the interrupted one."""
         return {
@@ -86,6 +93,7 @@ class Plan:
             "seed": self.seed,
             "shuffle": self.shuffle,
             "in_memory": self.in_memory,
+            "max_memory": self.max_memory,
             "start_from": None if self.start_from is None else _fingerprint(self.start_from),
         }
 
@@ -102,16 +110,16 @@ def _run(plan: Plan) -> None:
     remove_leftovers(plan.model)
     remove_leftovers(plan.checkpoint)
     base = open_model(plan.start_from) if plan.start_from else None
-    source = open_source(plan.data, plan.reading, base.reading if base else None)
+    source = open_training_source(plan.data, plan.reading, base.reading if base else None)
     algorithm = base.estimator._model.NAME if base else choose_algorithm(plan.algorithm, source.reading)
-    if not learns_online(ESTIMATORS[algorithm]) and not plan.in_memory:
-        plan = replace(plan, in_memory=True)
-        _check(plan)
     several = source.reading.labels == "several"
     if several and not hasattr(ESTIMATORS[algorithm], "multilabel_"):
         raise CommandError(
             f"{plan.data}: {algorithm} does not support several labels per row: use label-tree or spectral-tree."
         )
+    _check_test(plan, source.reading)
+    if plan.online and not learns_online(ESTIMATORS[algorithm]):
+        raise CommandError(f"{algorithm} trains on all rows at once: omit --online, --checkpoint-every, --start-from.")
     identity = plan.identity(algorithm)
     trained = _earlier_run(plan, identity) if plan.resume else None
     if trained is None:
@@ -120,7 +128,7 @@ def _run(plan: Plan) -> None:
         if base:
             trained.label_counts, trained.n_counted = base.label_counts, base.n_counted
         trained.training = {**identity, "epochs": 0, "rows": 0, "examples": 0, "finished": False}
-        trained.training["progressive_errors"] = []  # of each epoch
+        trained.training |= {"progressive_errors": [], "held_out_errors": []}  # of each epoch
         trained.training["pace"] = max(0, getattr(estimator, "n_epochs_", 0) - 1)  # keep the last learning rate
     elif trained.training["finished"] and trained.training["epochs"] >= plan.n_epochs:
         n_epochs = trained.training["epochs"]
@@ -128,17 +136,16 @@ def _run(plan: Plan) -> None:
         return _report(plan, trained, {"model": plan.model, "already_finished": True, "epochs": n_epochs})
     _print_start(source, algorithm)
     start, n_before = time.perf_counter(), trained.training["examples"]
-    if plan.in_memory:
-        _fit(plan, trained, source)
-    else:
-        Training(plan, trained, source).run()
+    _train(plan, trained, source, base)
     seconds = time.perf_counter() - start
     if several and trained.names == []:
         raise CommandError(f"{plan.data}: no row has a label.")
+    if not several and len(trained.estimator.classes_) < 2:
+        raise CommandError(f"{plan.data}: {_ONE_CLASS.format(trained.estimator.classes_[0])}")
     trained.training["finished"] = True
     trained.save(plan.model)
     Path(plan.checkpoint).unlink(missing_ok=True)
-    errors = trained.training["progressive_errors"]
+    errors, held = trained.training["progressive_errors"], trained.training["held_out_errors"]
     n_rows = trained.training["examples"] - n_before
     result = {
         "model": plan.model,
@@ -150,6 +157,7 @@ def _run(plan: Plan) -> None:
         "n_skipped": source.n_skipped,
         "progressive_error": errors[0] if errors else None,  # of the first epoch: all rows were new
         "progressive_errors": errors,
+        "held_out_errors": held,
         "seconds": seconds,
         "examples_per_second": n_rows / max(seconds, 1e-9),
         "bytes": os.path.getsize(plan.model),
@@ -163,40 +171,60 @@ def _run(plan: Plan) -> None:
 
 def _check(plan: Plan) -> None:
     """Reject options that do not fit together before any work is done."""
-    check_writable(plan.model)
+    check_model_name(plan.model)
     if can_read_once(plan.data) and plan.n_epochs > 1 and not plan.in_memory:
-        raise CommandError(f"{plan.data} can be read only once: omit --epochs, or write the data to a file.")
+        raise CommandError(
+            f"{plan.data} can be read only once: omit --epochs, add --in-memory, or write the data to a file."
+        )
     if plan.test is not None and plan.test != "-" and not os.path.exists(plan.test):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), plan.test)
-    if plan.in_memory and (plan.checkpoint_every or plan.resume or plan.start_from):
-        raise CommandError(
-            "--in-memory, which spectral-tree implies, excludes --checkpoint-every, --resume and --start-from."
-        )
+    if plan.in_memory and (plan.checkpoint_every or plan.start_from):
+        raise CommandError("--in-memory trains on all rows at once: omit --checkpoint-every and --start-from.")
     if plan.start_from and (plan.algorithm or plan.option):
         raise CommandError("--start-from uses the settings of the model: omit --algorithm and --option.")
 
 
+def _check_test(plan: Plan, reading: Reading) -> None:
+    """Read the first rows of the test file before training."""
+    if plan.test is not None and not can_read_once(plan.test):
+        for _ in _test_source(plan, reading).chunks(256):
+            return
+        raise CommandError(f"{plan.test}: there are no rows to evaluate.")
+
+
+def _test_source(plan: Plan, reading: Reading) -> Source:
+    """The test file. It may have another format than the training file: use the reading stored in the model."""
+    options = {name: value for name, value in plan.reading.items() if name == "skip_bad_lines"}
+    assert plan.test is not None
+    return open_source(plan.test, options, reading)
+
+
 def _print_start(source: Source, algorithm: str) -> None:
     reading = source.reading
-    columns = [
-        f"; {kind} columns: {', '.join(getattr(reading, kind))}"
-        for kind in ("text", "numeric", "categorical")
-        if getattr(reading, kind)
-    ]
     hashed = "" if reading.n_features else " (hashed)"
     labels = "several labels" if reading.labels == "several" else "one label"
-    features = f"{reading.width:,} features{hashed}"
-    text = f"{algorithm}: {reading.format}, {labels} per row, {features}{''.join(columns)}"
-    stderr.print(printable(text, sys.stderr))
+    lines = [f"{algorithm}: {reading.format}, {labels} per row, {reading.width:,} features{hashed}"]
+    for kind in (*COLUMN_KINDS, "ignored"):
+        if columns := getattr(reading, kind):
+            lines.append(f"  {kind:<12}{', '.join(columns)}{_how(reading, kind)}")
+    stderr.print(printable("\n".join(lines), sys.stderr))
+
+
+def _how(reading: Reading, kind: str) -> str:
+    """How the columns of a kind become features."""
+    if kind != "text":
+        return ""
+    parts = ["words" if reading.ngrams == 1 else f"1 to {reading.ngrams} words"]
+    if reading.chars_of:
+        parts.append(f"{reading.chars[0]} to {reading.chars[1]} characters of {', '.join(reading.chars_of)}")
+    return f" ({'; '.join(parts)}{'; idf' if reading.weighted and reading.idf else ''})"
 
 
 def _report(plan: Plan, trained: Trained, result: dict[str, Any]) -> None:
     """Evaluate the model if requested, and print the result."""
     if plan.test is not None:
         trained.estimator.n_jobs = plan.threads
-        # The test file may have another format than the training file: use the reading stored in the model.
-        options = {name: value for name, value in plan.reading.items() if name == "skip_bad_lines"}
-        result["test"] = evaluate(trained, open_source(plan.test, options, trained.reading))
+        result["test"] = evaluate(trained, _test_source(plan, trained.reading))
     if plan.as_json:
         print(json.dumps(result))
     elif plan.test is not None:
@@ -206,61 +234,108 @@ def _report(plan: Plan, trained: Trained, result: dict[str, Any]) -> None:
 # -- training ------------------------------------------------------------------------------------------------------
 
 
-class Training:
-    """A run over the epochs of a file that can be interrupted between two batches."""
+def _train(plan: Plan, trained: Trained, source: Source, base: Trained | None) -> None:
+    """Train at once or row by row, from all rows of a file or from a pipe as it comes."""
+    features = Features(source.reading, base.reading if base else None)
+    in_memory = plan.in_memory or not learns_online(trained.estimator)
+    if can_read_once(plan.data) and not in_memory:
+        return Training(plan, trained, PipeRows(source, features, plan.seed, plan.shuffle)).run()
+    folder = os.path.dirname(os.path.realpath(plan.model))
+    max_bytes = sys.maxsize if in_memory else int(2**30 * plan.max_memory)
+    store = RowStore(source, features, folder, plan.seed, plan.shuffle, max_bytes)
+    with row_progress("reading", lambda: source.position) as update:
+        store.read(update)
+    if base is None and store.only_label is not None:
+        raise CommandError(f"{plan.data}: {_ONE_CLASS.format(store.only_label)}")
+    if not plan.shuffle and store.is_sorted:
+        warn_sorted(plan.data, "omit --no-shuffle")
+    trained.reading = features.reading
+    resumed = trained.training["examples"] > 0
+    if in_memory or (store.in_memory and learns_at_once(trained.estimator) and not (plan.online or resumed)):
+        return _fit(plan, trained, store.whole())
+    Training(plan, trained, store).run()
 
-    def __init__(self, plan: Plan, trained: Trained, source: Source):
-        self.plan, self.trained, self.source = plan, trained, source
+
+_ONE_CLASS = "all rows have the label '{}'; at least two classes are required."
+
+
+class Training:
+    """A run over the epochs of some rows that can be interrupted between two batches."""
+
+    def __init__(self, plan: Plan, trained: Trained, rows: RowStore | PipeRows):
+        self.plan, self.trained, self.rows = plan, trained, rows
         self.columns = LabelColumns.of_model(trained)
         self.stop = self.busy = False
 
     def run(self) -> None:
-        """Run all remaining epochs."""
+        """Run all remaining epochs, then learn the rows that were held out."""
         plan, training = self.plan, self.trained.training
         handlers = {number: signal.signal(number, self._interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             while training["epochs"] < plan.n_epochs:
                 epoch = training["epochs"]
-                with row_progress(f"epoch {epoch + 1}/{plan.n_epochs}", self.source) as update:
+                position = lambda: self.rows.position(training["rows"])  # noqa: E731
+                with row_progress(f"epoch {epoch + 1}/{plan.n_epochs}", position) as update:
                     self._epoch(epoch, update)
-                error = self.trained.estimator.progressive_error_
-                training["progressive_errors"].append(None if error != error else error)
-                training["epochs"], training["rows"] = epoch + 1, 0
+                    self._end_epoch(epoch, update)
         except KeyboardInterrupt:
             self._end_early()
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
 
-    def _epoch(self, epoch: int, update: Callable[[int, float], None]) -> None:
+    def _epoch(self, epoch: int, update: Callable[..., None]) -> None:
         training = self.trained.training
         if training["rows"] == 0:
             self.trained.estimator._begin_epoch(training["pace"] + epoch)
-        first = 0  # row of the window in the file
-        for number, chunk in enumerate(self.source.chunks(WINDOW)):
+        first = 0  # row of the window in this epoch
+        for chunk in self.rows.windows(epoch):
             n = chunk.X.shape[0]
+            self.trained.reading = self.rows.features.reading
             if first + n > training["rows"]:
-                order = np.arange(n)
-                if self.plan.shuffle:
-                    order = np.random.default_rng([self.plan.seed, epoch, number]).permutation(n)
-                self._window(chunk, order[training["rows"] - first :], update)
+                self._window(chunk, training["rows"] - first, update)
             first += n
         if first == 0:
             raise CommandError(f"{self.plan.data}: there are no rows to learn from.")
         if training["rows"] > first:
             raise CommandError(f"{self.plan.data} has {first} rows, but {training['rows']} were learned before.")
 
-    def _window(self, chunk: Chunk, order: np.ndarray, update: Callable[[int, float], None]) -> None:
-        """Learn the rows of a window in the given order, and write checkpoints."""
+    def _end_epoch(self, epoch: int, update: Callable[..., None]) -> None:
+        """Record the errors; learn the held-out rows after the last epoch."""
+        training, clf = self.trained.training, self.trained.estimator
+        error, held_error, held = clf.progressive_error_, float("nan"), self.rows.held_out()
+        if held is not None:
+            y: Any = held.labels
+            if self.columns is not None:
+                y = self.columns.matrix(held, learn=False)
+                y.resize(y.shape[0], max(y.shape[1], len(clf.classes_)))
+            held_error = 1 - clf.diagnose(held.X, y)["accuracy"]
+            update(0, error, held_error)
+            if epoch == 0 and held_error > error + _DISAGREE:
+                stderr.print(
+                    f"Warning: the error on held-out rows ({held_error:.2f}) is far above the progressive error "
+                    f"({error:.2f}). The rows may be sorted, or change over time."
+                )
+        training["progressive_errors"].append(None if error != error else error)
+        training["held_out_errors"].append(None if held_error != held_error else held_error)
+        self.busy = True  # an interrupt waits until the record is complete
+        if held is not None and epoch + 1 == self.plan.n_epochs:
+            _learn(self.trained, held, self.columns)
+            training["examples"] += held.X.shape[0]
+        training["epochs"], training["rows"] = epoch + 1, 0
+        self.busy = False
+
+    def _window(self, chunk: Chunk, begin: int, update: Callable[..., None]) -> None:
+        """Learn the rows of a window from the given one on, and write checkpoints."""
         training, every = self.trained.training, self.plan.checkpoint_every
-        begin = 0
-        while begin < len(order):
-            size = min(_BATCH, len(order) - begin)
+        begin = max(0, begin)
+        while begin < chunk.X.shape[0]:
+            size = min(_BATCH, chunk.X.shape[0] - begin)
             if every:
                 size = min(size, every - training["examples"] % every)
             self.busy = True
             with notice_if_slow():
-                _learn(self.trained, _rows(chunk, order[begin : begin + size]), self.columns)
+                _learn(self.trained, take(chunk, np.arange(begin, begin + size)), self.columns)
             begin += size
             training["rows"] += size
             training["examples"] += size
@@ -289,18 +364,6 @@ class Training:
         raise SystemExit(INTERRUPTED)
 
 
-def _rows(chunk: Chunk, order: np.ndarray) -> Chunk:
-    """Some rows of a chunk, in the given order."""
-    labels, pointer = chunk.labels, chunk.pointer
-    assert labels is not None
-    if pointer is None:
-        labels = labels[order]
-    else:
-        pointer, labels = Labels(pointer, labels).rows(order)
-    weights = None if chunk.weights is None else chunk.weights[order]
-    return Chunk(chunk.X[order], labels, pointer, weights, chunk.n_skipped)
-
-
 def _learn(trained: Trained, chunk: Chunk, columns: LabelColumns | None) -> None:
     y = chunk.labels if columns is None else columns.matrix(chunk, learn=True)
     trained.estimator.partial_fit(chunk.X, y, sample_weight=chunk.weights)
@@ -310,21 +373,27 @@ def _learn(trained: Trained, chunk: Chunk, columns: LabelColumns | None) -> None
         trained.count(y)
 
 
-def _fit(plan: Plan, trained: Trained, source: Source) -> None:
-    """Read all rows and fit the estimator."""
+def _fit(plan: Plan, trained: Trained, rows: Chunk) -> None:
+    """Fit the estimator to all rows at once."""
     columns = LabelColumns.of_model(trained)
-    X, y, weights = read_rows(source, columns)
+    X, y, weights = arrays_of(rows, columns)
     if columns is not None:
         trained.names = columns.names
     clf = trained.estimator
     params = {"n_jobs": plan.threads, "shuffle": plan.shuffle, "n_epochs": plan.epochs}
     known = clf.get_params(deep=False)
     clf.set_params(**{name: value for name, value in params.items() if name in known and value is not None})
-    clf.fit(X, y, sample_weight=weights)
+    stderr.print(f"training on {X.shape[0]:,} rows at once")
+    try:
+        with notice_if_slow():
+            clf.fit(X, y, sample_weight=weights)
+    except KeyboardInterrupt:
+        stderr.print("Interrupted; nothing was saved. With --online, training can be interrupted and resumed.")
+        raise SystemExit(INTERRUPTED) from None
     trained.count(y)
     clf.set_params(n_jobs=1)
     n_epochs = int(getattr(clf, "n_epochs_", plan.n_epochs))
-    trained.training.update(epochs=max(n_epochs, plan.n_epochs), rows=0, examples=n_epochs * X.shape[0])
+    trained.training.update(epochs=max(n_epochs, plan.n_epochs), rows=0, examples=n_epochs * X.shape[0], at_once=True)
 
 
 # -- resuming ------------------------------------------------------------------------------------------------------
@@ -354,7 +423,8 @@ def _earlier_run(plan: Plan, identity: dict[str, Any]) -> Trained | None:
     different = [name for name in identity if record.get(name, ...) != identity[name]]
     counts = [record.get(name) for name in ("epochs", "rows", "examples", "pace")]
     valid = all(type(count) is int and count >= 0 for count in counts) and type(record.get("finished")) is bool
-    if not different and not (valid and isinstance(record.get("progressive_errors"), list)):
+    lists = all(isinstance(record.get(name), list) for name in ("progressive_errors", "held_out_errors"))
+    if not different and not (valid and lists):
         different = ["training"]
     if different and found == plan.model:
         text = f"{found} is from another run ({', '.join(different)} differ)"
@@ -365,6 +435,9 @@ def _earlier_run(plan: Plan, identity: dict[str, Any]) -> Trained | None:
             f"{found} is from another run ({', '.join(different)} differ): use the same data and options to continue, "
             "or omit --resume to start from scratch."
         )
+    if record.get("at_once") and record["epochs"] < plan.n_epochs:
+        print(f"{found} was trained on all rows at once: starting from scratch.", file=sys.stderr)
+        return None
     if record["epochs"] > plan.n_epochs and not record["finished"]:
         raise CommandError(f"{found} is in epoch {record['epochs'] + 1}, but --epochs is {plan.n_epochs}.")
     return trained

@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import binomtest
 
-from ..core.base import learns_online
 from ..estimators import ESTIMATORS
-from .algorithms import choose_algorithm, make_estimator
+from .algorithms import choose_algorithm, learns_at_once, make_estimator
 from .evaluate import percent
 from .evaluation import contains
-from .files import LabelColumns, initial_names, open_source, read_rows
+from .files import LabelColumns, initial_names, open_training_source
 from .messages import INTERRUPTED, CommandError, notice_if_slow, stderr
 from .options import reading_options
+from .rows import read_rows
 from .train import DEFAULT_EPOCHS
 
 _HELD_OUT = 0.15  # share of the rows for the search, and again for the comparison at the end
@@ -69,7 +69,9 @@ class Setting(NamedTuple):
 
     def words(self) -> list[str]:
         """The options of the command."""
-        words = ["--algorithm", self.algorithm, *(["--in-memory"] if self.in_memory else [])]
+        words = ["--algorithm", self.algorithm]
+        if self.in_memory != learns_at_once(ESTIMATORS[self.algorithm]):
+            words.append("--in-memory" if self.in_memory else "--online")
         words += [word for option in self.options for word in ("--option", option)]
         return words + list(_reading_words(dict(self.features)))
 
@@ -119,11 +121,11 @@ class Search:
         self.plan, self.start, self.n_trials = plan, time.perf_counter(), 0
         self.rng = np.random.default_rng(plan.seed)
         self._rows: dict[tuple, Rows] = {}
-        source = open_source(plan.data, plan.reading)
+        source = open_training_source(plan.data, plan.reading)
         self.reading = source.reading
         self.several = source.reading.labels == "several"
         chosen = choose_algorithm(plan.algorithm, source.reading)
-        self.default = Setting(chosen, not learns_online(ESTIMATORS[chosen]), ())
+        self.default = Setting(chosen, learns_at_once(ESTIMATORS[chosen]), ())
         rows = self._read(source)
         self._rows[()] = rows
         n = rows.X.shape[0]
@@ -147,7 +149,8 @@ class Search:
         if features not in self._rows:
             for other in [key for key in self._rows if key]:  # keep the default features and one more in memory
                 del self._rows[other]
-            self._rows[features] = self._read(open_source(self.plan.data, {**self.plan.reading, **dict(features)}))
+            options = {**self.plan.reading, **dict(features)}
+            self._rows[features] = self._read(open_training_source(self.plan.data, options))
         return self._rows[features]
 
     # -- settings --------------------------------------------------------------------------------------------------
@@ -171,7 +174,7 @@ class Search:
         plain = [
             Setting(name, at_once, ())
             for name in self._algorithms()
-            for at_once in ([True, False] if name == "label-tree" else [not learns_online(ESTIMATORS[name])])
+            for at_once in ([True, False] if name == "label-tree" else [learns_at_once(ESTIMATORS[name])])
         ]
         first = [*plain, *(self.default._replace(features=one) for one in features)]
         yield from (setting for setting in first if setting != self.default)

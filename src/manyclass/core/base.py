@@ -32,7 +32,6 @@ from .validation import (
     check_labels,
     check_sparse,
     check_targets,
-    check_text,
     check_values,
     check_weights,
     rows_between,
@@ -357,14 +356,14 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
 
     def _check_inputs_to_learn(self, X, reset: bool):
         """X as float32 rows that kernels accept, or an error."""
-        check_text(X)
+        X = self._from_table(X)
         with np.errstate(over="ignore", invalid="ignore"):
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, order="C", reset=reset)
         return check_values(check_sparse(X))
 
     def _check_rows(self, X, y, sample_weight, reset: bool):
         """Inputs, labels and weights that kernels accept, or an error."""
-        check_text(X)
+        X = self._from_table(X)
         check_labels(y)
         with np.errstate(over="ignore", invalid="ignore"):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float32, order="C", reset=reset)

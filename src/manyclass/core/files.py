@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..io.reading import Reading
 from . import learners, model_file
 from .classes import ClassIndex, label_array
 from .columns import Columns, check_columns
@@ -19,11 +20,12 @@ from .precision import PRECISIONS, narrow, widen
 from .protocol import Model
 from .replay import Replay, check_replay, packed
 from .state import unflatten
+from .validation import check_text
 
 FORMAT_VERSION = 3  # of the metadata and the meaning of the arrays; all versions up to this one can be read
 
 _LEARNERS = {learner.__name__: learner for learner in learners.BY_NAME.values()}
-_OURS = ("classes", "feature_names", "names")  # arrays of the estimator; all others belong to the model's state
+_OURS = ("classes", "feature_names", "names", "reading")  # of the estimator; all other arrays are the model's state
 
 
 class FilesMixin:
@@ -39,7 +41,7 @@ class FilesMixin:
     _kept: tuple[str, ...] = ("n_epochs_", "history_")  # further attributes that a file keeps
     _slim = False
     _precision = "float32"  # of the weights in the file that the model was loaded from
-    _extra: dict[str, Any] = {}  # a JSON object for the program that trained the model
+    _extra: dict[str, Any] = {}  # "reading": how the training file was read; further JSON for who trained the model
     _names: list[str] | None = None
     _removed: dict[str, Any] = {"validation_fraction": 0.1, "patience": 2}  # options of older versions: old defaults
 
@@ -60,8 +62,19 @@ class FilesMixin:
 
     @property
     def label_names_(self) -> list[str] | None:
-        """Names of the columns of y in the data file that the model was trained on, if any."""
+        """Names of the columns of y: those of a DataFrame, or the labels in the file that the model was trained on."""
         return self._names
+
+    def _from_table(self, X: Any) -> Any:
+        """Rows of features from texts or a table, if the model was trained on a table by the command line."""
+        reading = self._extra.get("reading")
+        if reading is not None and reading.columns:
+            from ..io.tables import is_table, table_rows  # scikit-learn's vectorizers take a while to import
+
+            if is_table(X):
+                return table_rows(X, reading)
+        check_text(X)
+        return X
 
     @reads
     def save(
@@ -125,6 +138,10 @@ class FilesMixin:
         for group, texts in (("feature_names", getattr(self, "feature_names_in_", None)), ("names", self._names)):
             if texts is not None:
                 arrays |= {f"{group}.{name}": array for name, array in pack_texts(list(texts)).items()}
+        extra = dict(self._extra)
+        if "reading" in extra:
+            arrays |= {f"reading.{name}": array for name, array in extra["reading"].arrays().items()}
+            extra["reading"] = extra["reading"].to_dict()
         metadata = {
             "format_version": FORMAT_VERSION,
             "algorithm": self._model.NAME,
@@ -135,7 +152,7 @@ class FilesMixin:
             "fitted": _to_json({name: getattr(self, name) for name in self._kept if hasattr(self, name)}),
             "slim": bool(slim or self._slim),
             "precision": precision,
-            "extra": self._extra,
+            "extra": extra,
         }
         arrays |= narrow(state, precision)
         try:
@@ -223,8 +240,12 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
     for name, value in fitted.items():
         setattr(out, name, value)
     out._check_kept()
-    out._extra = metadata["extra"]
-    need(isinstance(out._extra, dict), "the metadata has the wrong type.")
+    need(isinstance(metadata["extra"], dict), "the metadata has the wrong type.")
+    out._extra = dict(metadata["extra"])
+    if "reading" in out._extra:
+        counted = {name.removeprefix("reading."): array for name, array in ours.items() if name.startswith("reading.")}
+        out._extra["reading"] = reading = Reading.from_dict(out._extra["reading"], counted)
+        need(reading.width == n, f"rows are read with {reading.width} features, but the model has {n}.")
     return out
 
 

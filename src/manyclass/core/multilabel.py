@@ -40,7 +40,8 @@ class MultilabelClassifier(ManyClassifier):
         y : array-like of shape (n_samples,), or matrix of shape (n_samples, n_labels)
             One label per row, of any type that scikit-learn accepts; or, for several labels per row, a dense or sparse
             matrix of zeros and ones. Rows and columns of zeros are allowed. A dense y of shape (n_samples, 1) is one
-            label per row, with scikit-learn's warning; a sparse one is a matrix with a single label.
+            label per row, with scikit-learn's warning; a sparse one is a matrix with a single label. The column names
+            of a DataFrame are kept as `label_names_`.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows.
 
@@ -79,6 +80,7 @@ class MultilabelClassifier(ManyClassifier):
         self._multilabel, self._labels_a_row, self._n_columns = is_indicator(y), 1.0, None
         if not self._multilabel:
             return super()._fit(X, y, sample_weight)
+        self._names = _column_names(y) if hasattr(y, "columns") else None
         self._check_options()
         X, matrix, weights = self._check_matrix(X, y, sample_weight, reset=True)
         if matrix.nnz == 0:
@@ -108,6 +110,8 @@ class MultilabelClassifier(ManyClassifier):
         else:
             self._check_width(matrix)
             self._index.add(np.arange(len(self._index), matrix.shape[1]))
+            if self._names is not None:
+                self._names = self._names + _column_names(y)[len(self._names) :]
         self._learn(X, np.arange(X.shape[0]), labels_of(matrix), weights, self._epochs_before())
         return self
 
@@ -278,6 +282,11 @@ class MultilabelClassifier(ManyClassifier):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
+
+
+def _column_names(y: Any) -> list[str]:
+    """The names of the columns of y, or their numbers."""
+    return [str(name) for name in getattr(y, "columns", range(y.shape[1]))]
 
 
 def labels_of(matrix: sp.csr_array) -> Labels:

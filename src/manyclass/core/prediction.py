@@ -1,5 +1,6 @@
 """Prediction: `predict`, `predict_topk`, `predict_proba`, candidates, paths and `diagnose` of all classifiers."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from numbers import Integral
@@ -24,7 +25,6 @@ from .validation import (
     blocks,
     check_labels,
     check_sparse,
-    check_text,
     indicator,
     rows_are_sound,
     rows_between,
@@ -48,6 +48,7 @@ class PredictionMixin:
     _state: dict[str, Any]
     _index: ClassIndex
     n_features_in_: int
+    _from_table: Callable[[Any], Any]
     _lock: ModelLock = LockOfEstimator()  # type: ignore[assignment]
 
     @reads
@@ -333,7 +334,7 @@ class PredictionMixin:
             check_is_fitted(self, "_state")
         if self._is_ready(X):
             return X
-        check_text(X)
+        X = self._from_table(X)
         with np.errstate(over="ignore", invalid="ignore"):
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, order="C", reset=False)
         return check_sparse(X)

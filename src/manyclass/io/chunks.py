@@ -55,6 +55,11 @@ class Reader:
     def __init__(self, path: str, reading: Reading, labelled: bool, skip: bool) -> None:
         self.path, self.reading, self.labelled, self.skip = path, reading, labelled, skip
 
+    @property
+    def width(self) -> int:
+        """The number of features of a row."""
+        return self.reading.width
+
     @classmethod
     def resolve(cls, path: str, reading: Reading, block: Block, labelled: bool) -> Reading:
         """Find the values that the reading leaves open from the first lines."""

@@ -1,7 +1,11 @@
 """How a file is read. A model stores these values, so that its later files need no options."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
+
+import numpy as np
+
+from .weighting import Weighting
 
 FORMATS = ("svmlight", "xmc", "vw", "csv", "tsv", "jsonl", "parquet")
 TABLES = ("csv", "tsv", "jsonl", "parquet")
@@ -11,8 +15,11 @@ _CHOICES: dict[str, tuple] = {
     "label_kind": ("int", "text"),
     "index_base": (0, 1),
 }
-_COLUMNS = ("text", "numeric", "categorical")
-_LARGEST = {"n_features": 2**31 - 1, "n_labels": 2**62, "feature_bits": 30}
+DELIMITERS = ",;\t|"  # of CSV files, found from the first lines
+COLUMN_KINDS = ("text", "numeric", "categorical", "date")
+_LARGEST = {"n_features": 2**31 - 1, "n_labels": 2**62, "feature_bits": 30, "ngrams": 5}
+_REQUIRED = ("feature_bits", "ngrams")
+_LONGEST_CHARS = 8
 
 
 @dataclass(frozen=True)
@@ -37,10 +44,27 @@ class Reading:
         The number of labels; xmc only, from the header.
     label : str or None
         The column that contains the label; tables only.
-    text, numeric, categorical : tuple of str
+    text, numeric, categorical, date : tuple of str
         The columns to use, by kind; tables only. If all are empty, the first rows decide.
+    ignored : tuple of str
+        Columns that are not used, if the first rows decide.
     label_separator : str or None
         The separator between several labels in one cell, such as ";" in "a;b"; CSV and TSV only.
+    delimiter : str or None
+        The separator between cells; CSV only. None: "," ";" "|" or tab, found from the first lines.
+    ngrams : int
+        Text columns become all sequences of 1 to `ngrams` words, at most 5.
+    chars : tuple of int
+        (shortest, longest) character n-grams of the columns in `chars_of`, within words; at most 8 characters.
+    chars_of : tuple of str
+        The text columns that become character n-grams in addition to words.
+    weighted : bool
+        Words, numbers and categories are weighted by `weighting`. False: counts of words scaled to length 1, numbers
+        as they are.
+    idf : bool
+        With `weighted`, words have inverse document frequencies as in scikit-learn's `TfidfVectorizer`.
+    weighting : Weighting or None
+        What was counted in the training rows. Not part of `to_dict`, see `arrays`.
 
     Examples
     --------
@@ -62,6 +86,15 @@ class Reading:
     numeric: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
     label_separator: str | None = None
+    date: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    delimiter: str | None = None
+    ngrams: int = 1
+    chars: tuple[int, ...] = ()
+    chars_of: tuple[str, ...] = ()
+    weighted: bool = False
+    idf: bool = False
+    weighting: Weighting | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Check all values."""
@@ -71,7 +104,7 @@ class Reading:
                 raise ValueError(f"{name} must be one of {', '.join(map(str, allowed))} or None, got {value!r}")
         for name, largest in _LARGEST.items():
             value = getattr(self, name)
-            optional = name != "feature_bits"
+            optional = name not in _REQUIRED
             if not (optional and value is None) and (type(value) is not int or not 1 <= value <= largest):
                 or_none = " or None" if optional else ""
                 raise ValueError(f"{name} must be an integer from 1 to {largest}{or_none}, got {value!r}")
@@ -79,8 +112,16 @@ class Reading:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value):
                 raise ValueError(f"{name} must be a non-empty text or None, got {value!r}")
+        if self.delimiter is not None and (not isinstance(self.delimiter, str) or len(self.delimiter) != 1):
+            raise ValueError(f"delimiter must be one character or None, got {self.delimiter!r}")
+        if self.delimiter is not None and self.delimiter in '"\r\n':
+            raise ValueError(f"delimiter must not be a quote or the end of a line, got {self.delimiter!r}")
+        for name in ("weighted", "idf"):
+            if type(getattr(self, name)) is not bool:
+                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        self._check_chars()
         kinds: dict[str, str] = {} if self.label is None else {self.label: "label"}
-        for name in _COLUMNS:
+        for name in (*COLUMN_KINDS, "ignored"):
             value = getattr(self, name)
             if not isinstance(value, tuple) or not all(isinstance(column, str) for column in value):
                 raise ValueError(f"{name} must be a tuple of column names, got {value!r}")
@@ -88,6 +129,14 @@ class Reading:
                 if column in kinds:
                     raise ValueError(f"column {column!r} is named twice, as {kinds[column]} and as {name}")
                 kinds[column] = name
+
+    def _check_chars(self) -> None:
+        chars, columns = self.chars, self.chars_of
+        sizes = isinstance(chars, tuple) and len(chars) in (0, 2) and all(type(size) is int for size in chars)
+        if not sizes or (chars and not 1 <= chars[0] <= chars[1] <= _LONGEST_CHARS):
+            raise ValueError(f"chars must be two sizes from 1 to {_LONGEST_CHARS} such as (3, 5), or (), got {chars!r}")
+        if not isinstance(columns, tuple) or not set(columns) <= set(self.text) or (columns and not chars):
+            raise ValueError(f"chars_of must be text columns and requires chars, got {columns!r}")
 
     @property
     def width(self) -> int:
@@ -97,18 +146,34 @@ class Reading:
     @property
     def columns(self) -> tuple[str, ...]:
         """The table columns to use as features."""
-        return self.text + self.numeric + self.categorical
+        return self.text + self.numeric + self.categorical + self.date
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns with a number: numeric ones and dates."""
+        return self.numeric + self.date
 
     def to_dict(self) -> dict[str, Any]:
-        """Values that can be stored as JSON."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        """Values that can be stored as JSON; those of the weighting that are arrays are in `arrays`."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values["weighting"] = None if self.weighting is None else self.weighting.to_dict()
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays of the weighting, by name."""
+        return {} if self.weighting is None else self.weighting.arrays()
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "Reading":
-        """The Reading with the values of `to_dict`; a ValueError if they are invalid."""
+    def from_dict(cls, values: dict[str, Any], arrays: dict[str, np.ndarray] | None = None) -> "Reading":
+        """The Reading with the values of `to_dict` and `arrays`; a ValueError if they are invalid."""
         if not isinstance(values, dict):
             raise ValueError(f"a reading must be a dict, got {type(values).__name__}")
         if unknown := sorted(str(name) for name in values if name not in {field.name for field in fields(cls)}):
             raise ValueError(f"unknown fields of a reading: {', '.join(unknown)}")
         plain: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in values.items()}
-        return cls(**plain)
+        weighting, plain["weighting"] = plain.get("weighting"), None
+        reading = cls(**plain)
+        if weighting is None:
+            return reading
+        found = Weighting.from_dict(weighting, arrays or {}, reading.width, reading.numbers)
+        return replace(reading, weighting=found)

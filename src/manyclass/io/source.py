@@ -105,17 +105,17 @@ class _TextFile:
         reader.keep = self.keep
         try:
             for block in blocks(stream):
-                yield self._too_long(block) if block.too_long else reader.read(block)
+                yield self._too_long(block, reader.width) if block.too_long else reader.read(block)
             last = reader.end()
             if last is not None:
                 yield last
         finally:
             stream.close()
 
-    def _too_long(self, block: Block) -> Piece:
+    def _too_long(self, block: Block, width: int) -> Piece:
         what = f"the line is longer than {LONGEST_LINE // 2**20} MB; is this a text file?"
         error = None if self._skip else DataError(self._path, what, block.first_line, 1)
-        return empty_piece(self.reading.width, 1, error)
+        return empty_piece(width, 1, error)
 
 
 class Source:

@@ -2,7 +2,8 @@
 
 A text column becomes its words, scaled to length 1; a categorical cell becomes "column=value"; a number keeps its
 value under the name of its column. All are hashed into the same features by scikit-learn. The words of every text
-column but the first are hashed with the column's name, so that the same word in title and body is two features.
+column but the first are hashed with the column's name, so that the same word in title and body is two features. With
+the weights of a model, see `weighting`, words have document frequencies and numbers are divided into quantiles.
 """
 
 import csv
@@ -14,6 +15,7 @@ import tempfile
 import weakref
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple
 
@@ -23,26 +25,26 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from .chunks import Piece, Reader
+from .column_kinds import find_kinds, is_missing, no_number, parse_date
 from .errors import DataError, Fault, decoded, is_utf8, optional_module, shown
 from .lines import LONGEST_LINE, LOOK_AHEAD_LINES, Block, ByteStream, plain_name
-from .reading import Reading
-from .values import FLOAT32_END, checked_labels, finite, is_number, label_arrays, why_not_finite
+from .reading import COLUMN_KINDS, DELIMITERS, Reading
+from .values import FLOAT32_END, checked_labels, finite, label_arrays, why_not_finite
+from .weighting import N_KNOTS, Layout, weigh
 
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
-_LONG_TEXT = 40  # cells of this many characters are text, even if they have only one or two words
+_NO_LABEL = ("nan", "nat", "<na>")  # how pandas writes a missing label
+_LINES_TO_COMPARE = 50
 _PARQUET_BATCH = 4096
+CHARS = (2, 4)  # characters of short texts such as names
 _COLUMNS_SHOWN = 100  # names of columns in an error message
 
 
 # -- cells to features ---------------------------------------------------------------------------------------------
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and not value.strip())
-
-
 def _text(name: str, value: Any) -> str:
-    if value is None:
+    if is_missing(value):
         return ""
     if isinstance(value, list | dict | bytes):
         raise Fault(f"column {shown(name)} contains a {type(value).__name__} instead of a text", cell=name)
@@ -53,8 +55,6 @@ def _text(name: str, value: Any) -> str:
 
 
 def _number(name: str, value: Any) -> float:
-    if _is_missing(value):
-        return 0.0
     token = str(int(value) if isinstance(value, bool) else value).strip()
     number = finite(token)
     if number is None:
@@ -62,31 +62,71 @@ def _number(name: str, value: Any) -> float:
     return number
 
 
+def _date(name: str, value: Any) -> tuple[float, list[str]]:
+    """The days since 1970, and the parts that may repeat."""
+    moment = parse_date(value)
+    if moment is None:
+        raise Fault(f"{shown(str(value))} in the date column {shown(name)} is not a date such as 2024-12-31", cell=name)
+    parts = {"year": moment.year, "month": moment.month, "weekday": moment.isoweekday(), "hour": moment.hour}
+    return moment.timestamp() / 86_400, [f"{name}.{part}={number}" for part, number in parts.items()]
+
+
+def layout_of(reading: Reading) -> Layout:
+    """Where the raw features of a row are."""
+    names = [name if k == 0 else f"{name}#{k}" for name in reading.numbers for k in range(1 + N_KNOTS)]
+    hasher = FeatureHasher(n_features=reading.width, input_type="string", alternate_sign=False)
+    hashed = hasher.transform([name] for name in names).indices if names else np.zeros(0, np.int32)
+    features = hashed.reshape(len(reading.numbers), 1 + N_KNOTS)
+    return Layout(reading.width, len(reading.text) + len(reading.chars_of), features)
+
+
+def _vectorizers(reading: Reading) -> list[tuple[str, HashingVectorizer]]:
+    """The columns of text, each with what hashes its words or characters."""
+    common: dict[str, Any] = {"n_features": reading.width, "alternate_sign": False, "norm": None}
+    words: dict[str, Any] = {"ngram_range": (1, reading.ngrams)}
+    found = [
+        (name, HashingVectorizer(**common, **(words if i == 0 else {"analyzer": _prefixed(f"{name}=", **words)})))
+        for i, name in enumerate(reading.text)
+    ]
+    chars = {"analyzer": "char_wb", "ngram_range": reading.chars}
+    return found + [
+        (name, HashingVectorizer(**common, analyzer=_prefixed(f"{name}~", **chars))) for name in reading.chars_of
+    ]
+
+
+def _prefixed(prefix: str, **options: Any) -> Any:
+    """An analyzer whose features begin with a prefix."""
+    analyze = HashingVectorizer(**options).build_analyzer()
+    return lambda text: [prefix + feature for feature in analyze(text)]
+
+
 class TableReader(Reader):
-    """Turns records into rows. A subclass may define how a record becomes cells and where its cells are."""
+    """Turns records into rows. A subclass may define how a record becomes cells and where its cells are.
+
+    If the reading is weighted and has no weights yet, the rows are raw, see `weighting`.
+    """
 
     place = "line"  # what the numbers of records count
 
     def __init__(self, path: str, reading: Reading, labelled: bool, skip: bool) -> None:
         super().__init__(path, reading, labelled, skip)
-        words = HashingVectorizer().build_analyzer()
-        self._vectorizers = [
-            HashingVectorizer(
-                n_features=reading.width,
-                alternate_sign=False,
-                norm="l2",
-                analyzer=(lambda text, name=name: [f"{name}={word}" for word in words(text)]) if i else "word",
-            )
-            for i, name in enumerate(reading.text)
-        ]
+        self._vectorizers = _vectorizers(reading)
         self._hasher = FeatureHasher(n_features=reading.width, input_type="pair", alternate_sign=False)
+        self._layout = layout_of(reading)
+        self._raw = reading.weighted and reading.weighting is None
         self._start()
+
+    @property
+    def width(self) -> int:
+        """The number of features of a row."""
+        return self._layout.n_columns if self._raw else super().width
 
     def _start(self) -> None:
         self._labels: list[list[Any]] = []
-        self._texts: list[list[str]] = []
+        self._texts: list[dict[str, str]] = []
         self._pairs: list[list[tuple[str, float]]] = []
         self._kept: list[tuple] = []
+        self._numbers: list[list[tuple[int, float]]] = []
 
     def _take(self, record: Any) -> None:
         """Add a record to the rows, or raise Fault."""
@@ -96,20 +136,31 @@ class TableReader(Reader):
         """Add one row. If a cell is wrong, add nothing and raise Fault."""
         reading = self.reading
         labels = self._row_labels(cells) if self.labelled else []
-        texts = [_text(name, cells.get(name)) for name in reading.text]
-        pairs, total = [], float(len(reading.categorical) + len(reading.text))
-        for name in reading.numeric:
-            number = _number(name, cells.get(name))
-            total += abs(number)
+        texts = {name: _text(name, cells.get(name)) for name in reading.text}
+        numbers, pairs = [], []
+        total = float(len(reading.categorical) + len(reading.text))
+        for j, name in enumerate(reading.numeric):
+            value = cells.get(name)
+            if is_missing(value) or (reading.weighted and no_number(value)):
+                continue
+            number = _number(name, value)
+            total += 0.0 if reading.weighted else abs(number)
             if total >= FLOAT32_END:  # two columns may share a feature
                 raise Fault("the sum of the numbers in the row is too large for 32-bit floats", cell=name)
-            pairs.append((name, number))
+            numbers.append((j, number))
         for name in reading.categorical:
             value = cells.get(name)
-            if not _is_missing(value):
+            if not is_missing(value):
                 pairs.append((f"{name}={_text(name, value)}", 1.0))
+        for j, name in enumerate(reading.date, len(reading.numeric)):
+            value = cells.get(name)
+            if not is_missing(value):
+                number, parts = _date(name, value)
+                numbers.append((j, number))
+                pairs += [(part, 0.5) for part in parts]  # together as long as a category
         self._labels.append(labels)
         self._texts.append(texts)
+        self._numbers.append(numbers)
         self._pairs.append(pairs)
         if self.keep:
             self._kept.append(tuple(cells.get(name) for name in self.keep))
@@ -117,8 +168,10 @@ class TableReader(Reader):
     def _row_labels(self, cells: Mapping[str, Any]) -> list[Any]:
         name = self.reading.label or ""
         value = cells.get(name)
-        if _is_missing(value):
-            raise Fault(f"the label (column {shown(name)}) is missing", cell=name)
+        if is_missing(value) or (isinstance(value, str) and value.strip().lower() in _NO_LABEL):
+            kind = "missing" if is_missing(value) else shown(str(value))
+            what = f"the label (column {shown(name)}) is {kind}; skip such rows with --skip-bad-lines"
+            raise Fault(f"{what} (skip_bad_lines=True)", cell=name)
         values = value if isinstance(value, list) else [value]
         separator = self.reading.label_separator
         if separator is not None and isinstance(value, str):
@@ -141,41 +194,76 @@ class TableReader(Reader):
                     error = DataError(self.path, fault.what, number + fault.line, column, place=self.place)
                     break
         n_rows = len(self._pairs)
-        X = self._features() if n_rows else scipy.sparse.csr_array((0, self.reading.width), dtype=np.float64)
-        X.sum_duplicates()
+        X = self._features()
         labels, pointer = label_arrays(self._labels, self.reading)
         kept, places = tuple(self._kept), np.array(bad, dtype=np.int64)
         self._start()
-        return Piece(X.astype(np.float32), labels, pointer, np.ones(n_rows), places, error, kept)
-
+        return Piece(X, labels, pointer, np.ones(n_rows), places, error, kept)
 
     def _features(self) -> scipy.sparse.csr_array:
-        """The sum of the features of all columns."""
-        parts = [v.transform([texts[i] for texts in self._texts]) for i, v in enumerate(self._vectorizers)]
-        parts = [scipy.sparse.csr_array(part) for part in (*parts, self._hasher.transform(self._pairs))]
-        while len(parts) > 1:  # in pairs: one after the other would take time quadratic in the number of columns
-            last = parts[-1:] if len(parts) % 2 else []
-            parts = [a + b for a, b in zip(parts[::2], parts[1::2], strict=False)] + last
-        return parts[0]
+        """The raw features of all columns side by side, or their weighted sum."""
+        layout, n = self._layout, len(self._pairs)
+        if not n:
+            return scipy.sparse.csr_array((0, self.width), dtype=np.float32)
+        blocks = [v.transform([texts[name] for texts in self._texts]) for name, v in self._vectorizers]
+        pointer = np.cumsum([0, *map(len, self._numbers)], dtype=np.int32)
+        flat = [pair for row in self._numbers for pair in row]
+        columns, values = np.array([j for j, _ in flat], np.int32), np.array([value for _, value in flat], np.float64)
+        numbers = scipy.sparse.csr_array((values, columns, pointer), shape=(n, len(layout.numbers)))
+        raw = scipy.sparse.hstack([*blocks, self._hasher.transform(self._pairs), numbers], format="csr")
+        raw = scipy.sparse.csr_array(raw)
+        raw.sum_duplicates()
+        return raw.astype(np.float32) if self._raw else weigh(raw, layout, self.reading.weighting)
+
+
+# -- rows in memory ------------------------------------------------------------------------------------------------
+
+
+def is_table(X: Any) -> bool:
+    """Whether X is a table in memory: a DataFrame, texts, or dictionaries of cells."""
+    if hasattr(X, "columns") or hasattr(X, "to_pylist") or hasattr(X, "to_dicts"):
+        return True
+    one_dimensional = isinstance(X, list | tuple) or getattr(X, "ndim", 0) == 1
+    return one_dimensional and len(X) > 0 and isinstance(next(iter(X)), str | Mapping)
+
+
+def table_rows(X: Any, reading: Reading) -> scipy.sparse.csr_array:
+    """The features of a table in memory; a ValueError if it lacks columns or has wrong cells."""
+    reader = TableReader("X", reading, False, False)
+    reader.place = "row"
+    piece = reader.piece(enumerate(_records(X, reading), 1))
+    if piece.error is not None:
+        raise piece.error
+    return piece.X
+
+
+def _records(X: Any, reading: Reading) -> list[Mapping[str, Any]]:
+    """The rows as dictionaries."""
+    if hasattr(X, "to_dict") and hasattr(X, "columns"):
+        rows = X.astype(object).where(X.notna(), None).to_dict("records")  # pandas
+    elif hasattr(X, "to_dicts"):
+        rows = X.to_dicts()  # polars
+    elif hasattr(X, "to_pylist") and hasattr(X, "column_names"):
+        rows = X.to_pylist()  # pyarrow
+    else:
+        rows = list(X)
+    if rows and isinstance(rows[0], str):
+        if len(reading.text) != 1:
+            columns = ", ".join(map(shown, reading.columns))
+            raise ValueError(f"X contains texts, but the model was trained on the columns {columns}: pass a DataFrame.")
+        return [{reading.text[0]: text} for text in rows]
+    there = list(rows[0]) if rows else list(reading.columns)
+    if missing := [name for name in reading.columns if name not in there]:
+        names = ", ".join(map(shown, there[:_COLUMNS_SHOWN]))
+        raise ValueError(f"X lacks the column {shown(missing[0])} that the model was trained on; it has {names}.")
+    return rows
 
 
 # -- columns -------------------------------------------------------------------------------------------------------
 
 
-def _is_numeric(value: Any) -> bool:
-    return is_number(value.strip()) if isinstance(value, str) else isinstance(value, int | float)
-
-
 def _is_integer(label: Any) -> bool:
     return label.is_integer() if isinstance(label, float) else isinstance(label, int) and not isinstance(label, bool)
-
-
-def _kind(values: list[Any]) -> str:
-    """Whether the cells of a column are "numeric", "text" or "categorical"."""
-    if values and not any(isinstance(value, bool) for value in values) and all(map(_is_numeric, values)):
-        return "numeric"
-    n_texts = sum(isinstance(value, str) and (len(value.split()) > 2 or len(value) >= _LONG_TEXT) for value in values)
-    return "text" if 2 * n_texts > len(values) else "categorical"
 
 
 def _check_columns(
@@ -198,13 +286,20 @@ def _resolved(
     _check_columns(path, reading, names, labelled)
     found: dict[str, Any] = {}
     if not reading.columns:
-        kinds: dict[str, list[str]] = {"numeric": [], "text": [], "categorical": []}
-        for name in names:
-            if name != reading.label:
-                kinds[_kind([row[name] for row in rows if not _is_missing(row.get(name))])].append(name)
-        found = {kind: tuple(columns) for kind, columns in kinds.items()}
+        free = [name for name in names if name != reading.label and name not in reading.ignored]
+        kinds, short = find_kinds({name: [row.get(name) for row in rows] for name in free}, reading.weighted)
+        found = {kind: tuple(kinds[kind]) for kind in COLUMN_KINDS}
+        found["ignored"] = reading.ignored + tuple(kinds["ignored"])
+        if not any(found[kind] for kind in COLUMN_KINDS):
+            there = ", ".join(map(shown, free[:_COLUMNS_SHOWN])) or "none"
+            what = f"no column can be used as it is ({there}); name one, for example with --text (text=)"
+            raise DataError(path, what, 1, 1)
+        if reading.weighted and not reading.chars:
+            found |= {"chars": CHARS, "chars_of": tuple(short)} if short else {}
+    if reading.chars and not reading.chars_of:
+        found["chars_of"] = found.get("text", reading.text)
     if labelled:
-        cells = [cell for row in rows if not _is_missing(cell := row.get(reading.label or ""))]
+        cells = [cell for row in rows if not is_missing(cell := row.get(reading.label or ""))]
         if reading.labels is None:
             several = reading.label_separator is not None or any(isinstance(cell, list) for cell in cells)
             found["labels"] = "several" if several else "one"
@@ -236,11 +331,33 @@ def cell_place(text: str, delimiter: str, number: int) -> tuple[int, int]:
     starts = [0]
     while True:
         end = cell.match(text, starts[-1]).end()  # type: ignore[union-attr]
-        if text[end : end + 1] != delimiter or end - starts[-1] > csv.field_size_limit():
+        if text[end : end + 1] != delimiter:
             break
         starts.append(end + 1)
     start = starts[min(number, len(starts) - 1)]
     return text.count("\n", 0, start), start - text.rfind("\n", 0, start)
+
+
+def _find_delimiter(block: Block) -> str:
+    """The delimiter that divides most of the first lines into as many cells as the first one."""
+    lines = block.data.decode("utf-8", "replace").splitlines()[:_LINES_TO_COMPARE]
+
+    def n_alike(delimiter: str) -> tuple[int, int]:
+        with _long_fields():
+            sizes = [len(cells) for cells in csv.reader(lines, delimiter=delimiter) if cells]
+        return (sizes.count(sizes[0]), sizes[0]) if sizes and sizes[0] > 1 else (0, 0)
+
+    return max(DELIMITERS, key=n_alike)  # the first of equals
+
+
+@contextmanager
+def _long_fields() -> Iterator[None]:
+    """Allow cells of any length: the limit of the csv module is one for the whole process."""
+    before = csv.field_size_limit(LONGEST_LINE)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 class CsvReader(TableReader):
@@ -248,7 +365,7 @@ class CsvReader(TableReader):
 
     def __init__(self, path: str, reading: Reading, labelled: bool, skip: bool) -> None:
         super().__init__(path, reading, labelled, skip)
-        self._delimiter = _DELIMITERS[str(reading.format)]
+        self._delimiter = reading.delimiter or _DELIMITERS[str(reading.format)]
         self._waiting: list[str] = []
         self._first_line = 1  # of the waiting lines
         self._header: list[str] = []
@@ -256,7 +373,9 @@ class CsvReader(TableReader):
     @classmethod
     def resolve(cls, path: str, reading: Reading, block: Block, labelled: bool) -> Reading:
         """Find the columns to use from the first rows."""
-        reader, rows = cls(path, Reading(format=reading.format), False, True), []
+        if reading.delimiter is None and reading.format == "csv":
+            reading = replace(reading, delimiter=_find_delimiter(block))
+        reader, rows = cls(path, Reading(format=reading.format, delimiter=reading.delimiter), False, True), []
         for _, record in reader._records(block, final=True):
             if not reader._header:
                 reader._take(record)
@@ -279,30 +398,33 @@ class CsvReader(TableReader):
             raise DataError(self.path, "the file is empty; its first line must contain the names of the columns", 1, 1)
         return self._header
 
-    def _records(self, block: Block, final: bool) -> Iterator[tuple[int, _Record]]:
+    def _records(self, block: Block, final: bool) -> list[tuple[int, _Record]]:
         """The complete records. After a broken record, reading continues with its second line."""
         if not self._waiting:
             self._first_line = block.first_line
         # Bytes that are not UTF-8 stay in the text as surrogates until the record is complete.
         new = [raw.decode("utf-8", "surrogateescape") + "\n" for raw in block.data.split(b"\n")[:-1]]
         lines, first = self._waiting + new, 0
+        found: list[tuple[int, _Record]] = []
         while first < len(lines):
             rest = map(lines.__getitem__, range(first, len(lines)))
             reader, start = csv.reader(rest, delimiter=self._delimiter, strict=True), first
             try:
-                for cells in reader:
-                    stop, number = start + reader.line_num, self._first_line + first
-                    yield number, _Record(number, lines[first:stop], cells)
-                    first = stop
+                with _long_fields():
+                    for cells in reader:
+                        stop, number = start + reader.line_num, self._first_line + first
+                        found.append((number, _Record(number, lines[first:stop], cells)))
+                        first = stop
             except csv.Error as error:
                 at_end = start + reader.line_num >= len(lines)
                 if at_end and not final and sum(map(len, lines[first:])) <= LONGEST_LINE:
                     break
                 number = self._first_line + first
-                yield number, _Record(number, lines[first : first + 1], [], str(error))
+                found.append((number, _Record(number, lines[first : first + 1], [], str(error))))
                 first += 1
         self._waiting = lines[first:]
         self._first_line += first
+        return found
 
     def _take(self, record: _Record) -> None:
         if self._header:

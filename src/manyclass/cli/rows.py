@@ -1,0 +1,439 @@
+"""The rows of a training file, read once and then shuffled as a whole: in memory, or through a temporary file.
+
+Rows that need more than the given memory are distributed at random over the buckets of a temporary file. An epoch takes
+the buckets in random order and shuffles each in memory. All choices depend on the seed only, so that a run that was
+interrupted continues with the same rows.
+"""
+
+import os
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..core.protocol import Labels
+from ..io import Chunk, Reading, Source
+from ..io.weighting import Counts, weigh
+from .files import LabelColumns
+from .messages import CommandError, stderr
+
+WINDOW = 1 << 14  # rows read together
+_N_BUCKETS = 128
+_HELD_OUT_SHARE, _MOST_HELD_OUT = 0.02, 2048
+
+
+class _Record(NamedTuple):
+    """Where some rows of a bucket are in the temporary file."""
+
+    offset: int
+    n_rows: int
+    n_values: int
+    n_labels: int
+
+
+class Features:
+    """Turns the rows of a source into features; the weights of a table are counted first."""
+
+    def __init__(self, reading: Reading, base: Reading | None = None) -> None:
+        self.reading = reading
+        self._counts: Counts | None = None
+        if reading.weighted and reading.weighting is None:
+            from ..io.tables import layout_of  # scikit-learn's vectorizers take a while to import
+
+            before = None if base is None else base.weighting
+            self._counts = Counts(layout_of(reading), reading.numbers, reading.idf, before)
+
+    @property
+    def raw_width(self) -> int:
+        """The number of columns of raw rows."""
+        return self.reading.width if self._counts is None else self._counts.layout.n_columns
+
+    def count(self, X: sp.csr_array) -> None:
+        """Count raw rows."""
+        if self._counts is not None:
+            self._counts.add(X)
+
+    def finish(self) -> Reading:
+        """The reading with the weights of all rows that were counted so far."""
+        if self._counts is not None:
+            self.reading = replace(self.reading, weighting=self._counts.weighting())
+        return self.reading
+
+    def __call__(self, X: sp.csr_array) -> sp.csr_array:
+        """Features of raw rows."""
+        return X if self._counts is None else weigh(X, self._counts.layout, self.reading.weighting)
+
+
+class RowStore:
+    """All rows of a source.
+
+    Parameters
+    ----------
+    source : Source
+        The file; `read` makes one pass over it.
+    features : Features
+        Counts the raw rows, and turns them into features.
+    folder : str
+        Where a temporary file is created if it is needed. It has no name, so nothing remains of it after a kill.
+    seed : int
+        Determines the order of the rows.
+    shuffle : bool
+        False: keep the order of the file.
+    max_bytes : int
+        Memory for raw rows.
+    """
+
+    def __init__(
+        self, source: Source, features: Features, folder: str, seed: int, shuffle: bool, max_bytes: int
+    ) -> None:
+        self.source, self.features, self.n_rows = source, features, 0
+        self._folder, self._seed, self._shuffle, self._max_bytes = folder, seed, shuffle, max_bytes
+        self._parts: list[Chunk] = []  # in memory
+        self._held: list[Chunk] = []
+        self._n_bytes = self._n_held = 0
+        self._file: BinaryIO | None = None
+        self._records: list[list[_Record]] = []  # of each bucket
+        self._names: dict[str, int] = {}  # numbers of text labels
+        self._whole: Chunk | None = None
+        self._sorted = SortedLabels()
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether all rows are in memory."""
+        return self._file is None
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether rows with the same label follow each other."""
+        return self._sorted.found
+
+    @property
+    def only_label(self) -> Any:
+        """The label of all rows, if they have one each and the same; otherwise None."""
+        return self._sorted.only if self.features.reading.labels == "one" else None
+
+    @property
+    def n_learned(self) -> int:
+        """The number of rows in an epoch."""
+        return self.n_rows - self._n_held
+
+    def read(self, update: Callable[..., None]) -> None:
+        """Read all rows, and count what features require."""
+        chunks = self.source.chunks(WINDOW)
+        number, chunk, share = 0, next(chunks, None), _HELD_OUT_SHARE
+        while chunk is not None:
+            following = next(chunks, None)
+            self.features.count(chunk.X)
+            self._sorted.add(chunk)
+            self.n_rows += chunk.X.shape[0]
+            update(chunk.X.shape[0])
+            chunk = self._encoded(chunk)
+            if number or following is not None:  # a small file has too few rows
+                chunk, held = held_out(chunk, self._seed, number, share)
+                self._held += held
+                self._n_held += sum(part.X.shape[0] for part in held)
+                while self._n_held > _MOST_HELD_OUT and share:
+                    share = self._hold_out_fewer(number, share)
+            self._add(chunk)
+            number, chunk = number + 1, following
+        if not self.n_rows:
+            raise CommandError(f"{self.source.path}: there are no rows to learn from.")
+        if not self._sorted.n_labels:
+            raise CommandError(f"{self.source.path}: no row has a label.")
+        if self._file is not None:
+            self._spill()
+        self.features.finish()
+
+    def _hold_out_fewer(self, number: int, share: float) -> float:
+        """Learn half of the rows held out so far, and return the share to hold out from now on.
+
+        So they are from the whole file, which may be sorted. In the order of the file, the first ones are kept.
+        """
+        if not self._shuffle:
+            return 0.0
+        held = join(self._held)
+        order = np.random.default_rng([self._seed, number, self._n_held]).permutation(self._n_held)
+        self._n_held //= 2
+        self._held = [take(held, order[: self._n_held])]
+        self._add(take(held, order[self._n_held :]))
+        return share / 2
+
+    def whole(self) -> Chunk:
+        """All rows as features, if they are in memory. Those that were held out are the last."""
+        self._parts += self._held
+        self._held = []
+        return self._joined()
+
+    def held_out(self) -> Chunk | None:
+        """The rows that are not in `windows`, as features and in random order: they are learned at the end."""
+        if not self._held:
+            return None
+        held = self._decoded(join(list(self._held), self.features))
+        return take(held, self._order(held.X.shape[0], _MOST_HELD_OUT))
+
+    def windows(self, epoch: int) -> Iterator[Chunk]:
+        """The rows of an epoch as features, in the order in which they are learned."""
+        if self._file is None:
+            whole = self._joined()
+            order = self._order(whole.X.shape[0], epoch)
+            for begin in range(0, len(order), WINDOW):
+                yield take(whole, order[begin : begin + WINDOW])
+            return
+        for bucket in self._order(len(self._records), epoch):
+            if self._records[bucket]:
+                chunk = self._bucket(int(bucket))
+                yield take(chunk, self._order(chunk.X.shape[0], epoch, int(bucket)))
+
+    def position(self, n_rows: int) -> tuple[int, int | None]:
+        """How much of an epoch is done after some rows, and how much there is."""
+        return n_rows, self.n_learned
+
+    def _order(self, n: int, *numbers: int) -> np.ndarray:
+        return np.random.default_rng([self._seed, *numbers]).permutation(n) if self._shuffle else np.arange(n)
+
+    def _joined(self) -> Chunk:
+        if self._whole is None:
+            self._whole = self._decoded(join(self._parts, self.features))
+        return self._whole
+
+    # Labels are numbers while rows are stored: an array of texts cannot be written, and repeats every text.
+
+    def _encoded(self, chunk: Chunk) -> Chunk:
+        labels = chunk.labels
+        assert labels is not None
+        if labels.dtype == object:
+            names = self._names
+            labels = np.array([names.setdefault(label, len(names)) for label in labels.tolist()], np.int64)
+        return chunk._replace(labels=labels, weights=_weights(chunk))
+
+    def _decoded(self, chunk: Chunk) -> Chunk:
+        assert chunk.labels is not None and chunk.weights is not None
+        weights = None if np.all(chunk.weights == 1) else chunk.weights
+        labels = np.array(list(self._names), dtype=object)[chunk.labels] if self._names else chunk.labels
+        return chunk._replace(labels=labels, weights=weights)
+
+    def _add(self, chunk: Chunk) -> None:
+        self._parts.append(chunk)
+        self._n_bytes += _n_bytes(chunk)
+        if self._file is None and self._n_bytes > self._max_bytes:
+            self._file = tempfile.TemporaryFile(dir=self._folder)
+            weakref.finalize(self, self._file.close)
+        if self._file is not None and self._n_bytes > self._max_bytes // 4:
+            self._spill()
+
+    def _spill(self) -> None:
+        """Write the rows in memory to the buckets of the file."""
+        if not self._parts:
+            return
+        parts, self._parts, self._n_bytes = self._parts, [], 0
+        if not self._shuffle:
+            self._records.append([self._write(join(parts))])
+            return
+        self._records = self._records or [[] for _ in range(_N_BUCKETS)]
+        n_before = sum(record.n_rows for records in self._records for record in records)
+        rng = np.random.default_rng([self._seed, _N_BUCKETS, n_before])
+        rows: list[list[Chunk]] = [[] for _ in range(_N_BUCKETS)]
+        for part in parts:
+            bucket = rng.integers(_N_BUCKETS, size=part.X.shape[0])
+            for number in np.unique(bucket):
+                rows[number].append(take(part, np.flatnonzero(bucket == number)))
+        parts.clear()
+        for records, chunks in zip(self._records, rows, strict=True):
+            if chunks:
+                records.append(self._write(join(chunks)))
+
+    def _write(self, chunk: Chunk) -> _Record:
+        file = self._file
+        assert file is not None and chunk.labels is not None and chunk.weights is not None
+        offset = file.seek(0, os.SEEK_END)
+        X = chunk.X
+        arrays = (X.indptr, X.indices, X.data, chunk.weights, chunk.labels, _label_pointer(chunk))
+        for array, kind in zip(arrays, _KINDS, strict=True):
+            file.write(np.ascontiguousarray(array, kind).data)
+        return _Record(offset, X.shape[0], X.nnz, len(chunk.labels))
+
+    def _bucket(self, number: int) -> Chunk:
+        """The rows of a bucket as features."""
+        assert self._file is not None
+        several, chunks = self.features.reading.labels == "several", []
+        for record in self._records[number]:
+            self._file.seek(record.offset)
+            n, n_values = record.n_rows, record.n_values
+            sizes = (n + 1, n_values, n_values, n, record.n_labels, n + 1)
+            arrays = [np.empty(size, kind) for size, kind in zip(sizes, _KINDS, strict=True)]
+            for array in arrays:
+                self._file.readinto(array.data)  # type: ignore[attr-defined]
+            indptr, indices, data, weights, labels, pointer = arrays
+            X = sp.csr_array((data, indices, indptr), shape=(n, self.features.raw_width))
+            chunks.append(Chunk(X, labels, pointer if several else None, weights, 0))
+        return self._decoded(join(chunks, self.features))
+
+
+class PipeRows:
+    """The rows of a pipe as they come: shuffled in windows only, and words are counted on the way."""
+
+    def __init__(self, source: Source, features: Features, seed: int, shuffle: bool) -> None:
+        self.source, self.features = source, features
+        self._seed, self._shuffle = seed, shuffle
+        self._held: list[Chunk] = []
+
+    def windows(self, epoch: int) -> Iterator[Chunk]:
+        """The rows as features, in the order in which they are learned."""
+        labels, n_held, warned = SortedLabels(), 0, False
+        for number, chunk in enumerate(self.source.chunks(WINDOW)):
+            labels.add(chunk)
+            if number and labels.found and not warned:
+                warn_sorted(self.source.path, "write them to a file, or add --in-memory")
+                warned = True
+            self.features.count(chunk.X)
+            self.features.finish()
+            chunk = chunk._replace(X=self.features(chunk.X))
+            share = _HELD_OUT_SHARE if number and n_held < _MOST_HELD_OUT else 0.0
+            learned, held = held_out(chunk, self._seed, number, share)
+            self._held += held
+            n_held += sum(part.X.shape[0] for part in held)
+            rng = np.random.default_rng([self._seed, epoch, number])
+            yield take(learned, rng.permutation(learned.X.shape[0])) if self._shuffle else learned
+
+    def held_out(self) -> Chunk | None:
+        """The rows that were not in `windows`, in random order."""
+        if not self._held:
+            return None
+        held = join(list(self._held))
+        return take(held, np.random.default_rng([self._seed, _MOST_HELD_OUT]).permutation(held.X.shape[0]))
+
+    def position(self, n_rows: int) -> tuple[int, int | None]:
+        """The bytes read so far; how many there are is unknown."""
+        return self.source.position
+
+
+_KINDS = ("i8", "i8", "f4", "f8", "i8", "i8")  # indptr, indices, data, weights, labels, label pointer
+
+
+def _label_pointer(chunk: Chunk) -> np.ndarray:
+    return np.arange(chunk.X.shape[0] + 1) if chunk.pointer is None else chunk.pointer
+
+
+def _weights(chunk: Chunk) -> np.ndarray:
+    return np.ones(chunk.X.shape[0]) if chunk.weights is None else chunk.weights
+
+
+def _n_bytes(chunk: Chunk) -> int:
+    X = chunk.X
+    arrays = (X.indptr, X.indices, X.data, chunk.labels, chunk.weights, chunk.pointer)
+    return sum(array.nbytes for array in arrays if array is not None)
+
+
+def take(chunk: Chunk, order: np.ndarray) -> Chunk:
+    """Some rows of a chunk, in the given order."""
+    labels, pointer = chunk.labels, chunk.pointer
+    assert labels is not None
+    if pointer is None:
+        labels = labels[order]
+    else:
+        pointer, labels = Labels(pointer, labels).rows(order)
+    weights = None if chunk.weights is None else chunk.weights[order]
+    return Chunk(chunk.X[order], labels, pointer, weights, chunk.n_skipped)
+
+
+def join(chunks: list[Chunk], convert: Callable[[Any], Any] = lambda X: X) -> Chunk:
+    """All rows together, converted. The list is emptied meanwhile, so that memory does not hold them twice."""
+    labels = np.concatenate([chunk.labels for chunk in chunks])
+    weights = np.concatenate([_weights(chunk) for chunk in chunks])
+    counts = np.concatenate([[0], *(np.diff(_label_pointer(chunk)) for chunk in chunks)])
+    pointer = None if chunks[0].pointer is None else np.cumsum(counts)
+    rows = []
+    for i, chunk in enumerate(chunks):
+        rows.append(convert(chunk.X))
+        chunks[i] = None  # type: ignore[call-overload]
+    chunks.clear()
+    X = rows[0] if len(rows) == 1 else _stacked(rows)
+    return Chunk(X, labels, pointer, weights, 0)
+
+
+def _stacked(rows: list[sp.csr_array]) -> sp.csr_array:
+    """`scipy.sparse.vstack`, but each matrix is dropped as soon as it is copied."""
+    width, n_values = rows[0].shape[1], sum(X.nnz for X in rows)
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(X.indptr) for X in rows]), dtype=np.int64)])
+    indices, data = np.empty(n_values, rows[0].indices.dtype), np.empty(n_values, rows[0].data.dtype)
+    at = 0
+    for i, X in enumerate(rows):
+        indices[at : at + X.nnz], data[at : at + X.nnz] = X.indices, X.data
+        at += X.nnz
+        rows[i] = None
+    return sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, width))
+
+
+# -- held-out rows, sorted labels ----------------------------------------------------------------------------------
+
+
+def held_out(chunk: Chunk, seed: int, number: int, share: float) -> tuple[Chunk, list[Chunk]]:
+    """The rows of a window to learn, and about this share of them to hold out, if any."""
+    chosen = np.random.default_rng([seed, number, _MOST_HELD_OUT]).random(chunk.X.shape[0]) < share
+    if not chosen.any():
+        return chunk, []
+    return take(chunk, np.flatnonzero(~chosen)), [take(chunk, np.flatnonzero(chosen))]
+
+
+def warn_sorted(path: str, what_to_do: str) -> None:
+    """Say that the order of the rows ruins the model."""
+    name = "standard input" if path == "-" else path
+    stderr.print(
+        f"Warning: in {name}, rows with the same label follow each other. A model that learns them in this order "
+        f"forgets the first labels: {what_to_do}."
+    )
+
+
+class SortedLabels:
+    """Whether rows with the same label follow each other far more often than in random order."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Any, int] = {}
+        self._n_same, self.n_labels, self._last = 0, 0, None
+
+    def add(self, chunk: Chunk) -> None:
+        """Count the labels of rows; with several labels per row, the first one of each."""
+        assert chunk.labels is not None
+        labels = chunk.labels
+        if chunk.pointer is not None:
+            labels = labels[chunk.pointer[:-1][np.diff(chunk.pointer) > 0]]
+        for label in labels.tolist():
+            self._n_same += label == self._last
+            self._counts[label] = self._counts.get(label, 0) + 1
+            self._last = label
+        self.n_labels += len(labels)
+
+    @property
+    def only(self) -> Any:
+        """The only label, or None."""
+        return self._last if len(self._counts) == 1 else None
+
+    @property
+    def found(self) -> bool:
+        """Whether more than half of the neighbours are equal that would not be in random order."""
+        n = max(1, self.n_labels)
+        expected = sum(count**2 for count in self._counts.values()) / n**2
+        return n >= 100 and self._n_same / n - expected > (1 - expected) / 2 > 0.02
+
+
+# -- all rows at once ----------------------------------------------------------------------------------------------
+
+
+def read_rows(source: Source, columns: LabelColumns | None, max_rows: int) -> tuple[Any, Any, np.ndarray]:
+    """X, y and weights of the first rows of a file, in memory."""
+    features = Features(source.reading)
+    for chunk in source.chunks(max_rows):
+        features.count(chunk.X)
+        features.finish()
+        return arrays_of(chunk._replace(X=features(chunk.X)), columns)
+    raise CommandError(f"{source.path}: there are no rows to learn from.")
+
+
+def arrays_of(chunk: Chunk, columns: LabelColumns | None) -> tuple[Any, Any, np.ndarray]:
+    """X, y and weights for `fit`."""
+    y = chunk.labels if columns is None else columns.matrix(chunk, learn=True)
+    return chunk.X, y, _weights(chunk)
