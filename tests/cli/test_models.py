@@ -192,7 +192,7 @@ def test_labels_that_look_like_formulas(call, nasty_model):
 def test_inspect_lists_labels_and_prints_brackets(call):
     Path("t.csv").write_text("[/k],kind\na b c,[/x]\nd e f,y\tz\ng h i,$x_^$\n")
     assert call("train", "t.csv", "--label", "kind", "--text", "[/k]", "--no-shuffle", "--model", "m").code == 0
-    assert call("inspect", "m", "--labels").out == "0\t[/x]\n1\ty\\tz\n2\t$x_^$\n"
+    assert call("inspect", "m", "--labels").out == "0\t$x_^$\n1\t[/x]\n2\ty\\tz\n"
     result = call("inspect", "m", "--topics")
     assert result.code == 0 and "[/k]" in result.out and "[/x]" in result.out
     assert call("inspect", "m", "--picture", "tree.svg").code == 0

@@ -117,7 +117,7 @@ def test_options_that_do_not_fit_are_refused(call, model):
     assert "two columns predicted" in call("predict", "m", "named.csv", "--keep", "predicted", "--top-k", 1).err
     Path("bad.csv").write_text("id,text\n1,red\n2\n")
     assert call("predict", "m", "bad.csv", "--output", "out.csv").code == 1 and not Path("out.csv").exists()
-    assert load_model("m").classes_.tolist() == ["warm", "cold"]
+    assert load_model("m").classes_.tolist() == ["cold", "warm"]
 
 
 def test_kept_cells_stay_with_their_rows(call, model):

@@ -55,7 +55,7 @@ def test_settings_are_different_and_valid(call):
     Path("t.csv").write_text("text,kind\n" + "".join(rows))
     search = Search(plan("t.csv", reading={"label": "kind", "text": ["text"]}))
     settings = list(islice(search._settings(), 60))
-    assert settings[0] == Setting("label-tree", False, ()) and len(set(settings)) == 60
+    assert settings[0] == Setting("label-tree", True, ()) and len(set(settings)) == 60
     algorithms = {setting.algorithm for setting in settings}
     assert algorithms == {"label-tree", "recall-tree", "one-against-all", "spectral-tree"}
     assert {setting.in_memory for setting in settings if setting.algorithm == "label-tree"} == {True, False}
