@@ -78,9 +78,7 @@ def test_a_sorted_pipe_is_reported(call, table, monkeypatch):
         assert result.code == 0
         warned = "in standard input, rows with the same label follow each other" in result.err
         assert warned == (name == "sorted")
-        held = json.loads(result.out)["held_out_errors"][0]
-        assert (held > 0.3) == warned
-        assert ("the error on held-out rows" in result.err) == warned
+        assert json.loads(result.out)["held_out_errors"][0] < 0.3  # earlier rows are repeated
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data.to_csv(index=False).encode())))
     assert call(*words, "--in-memory", "--epochs", "3").code == 0
 
@@ -122,7 +120,7 @@ def test_resuming_keeps_the_features(call, table, monkeypatch):
 def test_a_model_of_the_command_line_predicts_tables_in_python(call, table):
     assert call(*TRAIN).code == 0
     data = pd.read_csv("test.csv")
-    lines = call("predict", "m", "test.csv", "--top-k", 1).out.splitlines()
+    lines = call("predict", "m", "test.csv", "--top-k", 1).out.splitlines()[1:]
     expected = [line.split("\t")[0] for line in lines]
     clf = load_model("m")
     assert clf.predict(data).tolist() == expected

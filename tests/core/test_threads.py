@@ -35,7 +35,7 @@ def test_a_prediction_waits_for_training_and_training_for_predictions(monkeypatc
     """Step by step, without luck: training stops in the middle, and a prediction must not be made meanwhile."""
     model = OneAgainstAllClassifier(random_state=0).fit([[0.0], [1.0]], ["a", "b"])
     half_way, go_on, order = threading.Event(), threading.Event(), []
-    learn = OneAgainstAllClassifier._learn
+    learn = OneAgainstAllClassifier._learn_batch
 
     def slowly(self, *args):
         half_way.set()
@@ -43,7 +43,7 @@ def test_a_prediction_waits_for_training_and_training_for_predictions(monkeypatc
         learn(self, *args)
         order.append("trained")
 
-    monkeypatch.setattr(OneAgainstAllClassifier, "_learn", slowly)
+    monkeypatch.setattr(OneAgainstAllClassifier, "_learn_batch", slowly)
     trainer = start(lambda: model.partial_fit([[2.0]], ["c"]))
     assert half_way.wait(60)
     reader = start(lambda: order.append(len(model.classes_)))

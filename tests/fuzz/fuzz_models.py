@@ -322,6 +322,7 @@ _PROGRESS = struct.Struct("q6q")  # the number of the file at work (-1: not read
 
 def run_child(options: argparse.Namespace) -> int:
     """Judge the files first, first + step, ...; the progress is in a file that the parent reads."""
+    from manyclass.core.files import groups_of_file
     from manyclass.estimators import ESTIMATORS
 
     files = contents(options.models)
@@ -332,7 +333,7 @@ def run_child(options: argparse.Namespace) -> int:
         for number in range(options.first, options.n, options.step):
             name, arrays, metadata = files[number % len(files)]
             rng = np.random.default_rng([options.seed, number])
-            types = ESTIMATORS[metadata["algorithm"]]._model.GROUPS
+            types = groups_of_file(ESTIMATORS[metadata["algorithm"]]._model)
             arrays, metadata, what = mutant(arrays, metadata, types, rng)
             row = kinds.index(name.split(",")[0])
             struct.pack_into("q", shared, 0, number)
@@ -469,12 +470,13 @@ def main() -> int:
 
 def run_one(options: argparse.Namespace) -> int:
     """Judge one file and print what was broken."""
+    from manyclass.core.files import groups_of_file
     from manyclass.estimators import ESTIMATORS
 
     files = contents(options.models)
     name, arrays, metadata = files[options.only % len(files)]
     rng = np.random.default_rng([options.seed, options.only])
-    types = ESTIMATORS[metadata["algorithm"]]._model.GROUPS
+    types = groups_of_file(ESTIMATORS[metadata["algorithm"]]._model)
     arrays, metadata, what = mutant(arrays, metadata, types, rng)
     print(f"{name}: {what}", flush=True)
     print(judge(arrays, metadata, rng))

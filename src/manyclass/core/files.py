@@ -171,6 +171,14 @@ def load(estimators: dict[str, Any], path: str | PathLike, mmap: bool, verify: b
         raise ModelFormatError(f"{path}: {error}") from error
 
 
+def groups_of_file(model: Model, slim: bool = False) -> dict[str, Any]:
+    """The groups of an algorithm, and those that every estimator may have."""
+    shared: dict[str, Any] = {"scaling": (Columns, None)}
+    if hasattr(model, "learn") and not slim:
+        shared["replay"] = Replay, None
+    return {**model.GROUPS, **shared}
+
+
 def rebuild(estimators: dict[str, Any], arrays: dict[str, np.ndarray], metadata: dict[str, Any], verify: bool) -> Any:
     """The estimator from the arrays and the metadata of a file, or a ModelFormatError. Removes entries of `arrays`."""
     try:
@@ -220,9 +228,7 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
     need(fits, f"the precision is {out._precision!r}, which is unknown or requires a slim model.")
     if hasattr(model, "arrays_from_file"):
         arrays = model.arrays_from_file(arrays)
-    groups = {**model.GROUPS, "scaling": (Columns, None)}
-    if hasattr(model, "learn") and not out._slim:
-        groups["replay"] = Replay, None
+    groups = groups_of_file(model, out._slim)
     out._state = unflatten(widen(arrays, groups, out._precision), groups)
     replay, columns = out._state.pop("replay", None), out._state.pop("scaling", None)
     model.check(out._options, out._state, n, len(out._index), out._slim)

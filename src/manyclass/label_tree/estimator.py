@@ -256,8 +256,9 @@ class LabelTreeClassifier(MultilabelClassifier):
         -------
         n_bytes : int
             Without `n_rows` an upper bound, many times too high for sparse text. With both, usually within a factor of
-            2: 1.0 to 1.3 times the actual size on WordNet, CLINC150, Bibtex and EURLex-4K. The actual size after
-            training is `n_bytes_`; after `partial_fit` it includes spare capacity.
+            2: 1.0 to 1.3 times the actual size on WordNet, CLINC150, Bibtex and EURLex-4K. Training rows that
+            `neighbors` keeps are not included. The actual size after training is `n_bytes_`; after `partial_fit` it
+            includes spare capacity.
         """
         bound = super().estimate_memory(n_features, n_classes, sparse, multilabel)
         if n_rows is None and n_nonzero is None:

@@ -24,6 +24,7 @@ MOST_ROWS = 128  # kept per label
 MOST_BYTES = 1 << 28  # of all kept rows
 FEWEST_ROWS = 2  # kept per label on average; fewer say little
 _STEEPEST = 100.0  # slope, in units of the median distance
+_SHORTEST = 1e-30  # squared distance, so that float32 arithmetic is possible
 _LEAST_GAIN = 0.005  # of the held-out rows: predicted well with distances, not without, less the opposite
 _LEAST_LIKELIER = 5.0  # rise of the log-likelihood; 2 is significant for one parameter
 
@@ -86,6 +87,7 @@ def nearest(rows: np.ndarray, others: np.ndarray, group: np.ndarray, n_groups: i
 
     A group without rows gets the distance of the nearest group.
     """
+    rows, others = rows.astype(np.float64), others.astype(np.float64)
     squares = (rows**2).sum(axis=1)[:, None] + (others**2).sum(axis=1) - 2 * rows @ others.T
     present, first = np.unique(group, return_index=True)
     out = np.full((len(rows), n_groups), np.inf)
@@ -100,7 +102,7 @@ def best_slope(scores: np.ndarray, distances: np.ndarray, true: np.ndarray) -> f
     """
     at = np.arange(len(true))
     unit = np.median(distances[at, true]) if len(true) else 0.0
-    if not unit > 0:
+    if not _SHORTEST < unit < 1 / _SHORTEST:
         return 0.0
 
     def loss(slope: float) -> float:

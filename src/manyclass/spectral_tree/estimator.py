@@ -353,7 +353,7 @@ class SpectralFilter(TransformerMixin, BaseEstimator):
         name: SpectralTreeClassifier._constraints[name]
         for name in ("n_candidates", "max_depth", "n_head", "n_trees", "beam")
     }
-    _rows = ManyClassifier._check_inputs_to_learn
+    _rows, _from_table, _extra = ManyClassifier._check_inputs_to_learn, ManyClassifier._from_table, ManyClassifier._extra
 
     def fit(self, X, y, sample_weight=None):
         """Grow the tree from all rows.

@@ -1,0 +1,123 @@
+"""Changes of the data that should not matter, on real data, for every estimator.
+
+The bands: after each change, the accuracy falls by at most 4 points on digits (597 test rows, so that two standard
+errors are 2 points), 6 on short texts (309 test rows), and by more only where `KNOWN` says so.
+"""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.feature_extraction.text import TfidfTransformer
+
+from manyclass import (
+    LabelTreeClassifier,
+    LomTreeClassifier,
+    ManyClassClassifier,
+    MlomTreeClassifier,
+    OneAgainstAllClassifier,
+    RecallTreeClassifier,
+    SpectralTreeClassifier,
+)
+from manyclass.datasets import load
+
+ESTIMATORS = [
+    ManyClassClassifier,
+    LabelTreeClassifier,
+    RecallTreeClassifier,
+    SpectralTreeClassifier,
+    LomTreeClassifier,
+    MlomTreeClassifier,
+    OneAgainstAllClassifier,
+]
+
+
+@pytest.fixture(scope="module")
+def images(digits):
+    X, y = digits
+    order = np.random.default_rng(0).permutation(len(y))
+    X, y = X[order].astype(np.float32), y[order]
+    return X[:1200], y[:1200], X[1200:], y[1200:]
+
+
+@pytest.fixture(scope="module")
+def texts():
+    """Forty WordNet categories with TF-IDF weights."""
+    X, y, X_test, y_test = load("wordnet-hypernym")
+    chosen = np.argsort(-np.bincount(y), kind="stable")[20:60]
+    learned, tested = np.isin(y, chosen), np.isin(y_test, chosen)
+    weights = TfidfTransformer(sublinear_tf=True).fit(X[learned])
+    return weights.transform(X[learned]), y[learned], weights.transform(X_test[tested]), y_test[tested]
+
+
+def beside(X, more):
+    return sp.csr_array(sp.hstack([X, more])) if sp.issparse(X) else np.hstack([X, more])
+
+
+def larger_column(X, y, X_test, y_test):
+    factor = np.ones(X.shape[1], np.float32)
+    factor[np.argmax(np.asarray((X != 0).sum(axis=0)).ravel())] = 1000  # the column with the most values
+    if sp.issparse(X):
+        return sp.csr_array(X @ sp.diags(factor)), y, sp.csr_array(X_test @ sp.diags(factor)), y_test
+    return X * factor, y, X_test * factor, y_test
+
+
+def constant_column(X, y, X_test, y_test):
+    return beside(X, np.full((X.shape[0], 1), 5.0)), y, beside(X_test, np.full((X_test.shape[0], 1), 5.0)), y_test
+
+
+def noise_columns(X, y, X_test, y_test):
+    rng, size = np.random.default_rng(1), float(np.abs(X.data if sp.issparse(X) else X).mean())
+    noise = [size * rng.standard_normal((part.shape[0], 10)) for part in (X, X_test)]
+    return beside(X, noise[0]), y, beside(X_test, noise[1]), y_test
+
+
+def raw_numbers(X, y, X_test, y_test):
+    rng = np.random.default_rng(1)
+    numbers = [np.exp(rng.normal(8, 2, (part.shape[0], 1))) for part in (X, X_test)]
+    return beside(X, numbers[0]), y, beside(X_test, numbers[1]), y_test
+
+
+def repeated(X, y, X_test, y_test):
+    return (sp.vstack([X, X]).tocsr() if sp.issparse(X) else np.vstack([X, X])), np.tile(y, 2), X_test, y_test
+
+
+def other_names(X, y, X_test, y_test):
+    names, rng = np.unique(y), np.random.default_rng(1)
+    new = rng.permutation(names)
+    return X, new[np.searchsorted(names, y)], X_test, new[np.searchsorted(names, y_test)]
+
+
+def sorted_rows(X, y, X_test, y_test):
+    order = np.argsort(y, kind="stable")
+    return X[order], y[order], X_test, y_test
+
+
+CHANGES = [larger_column, constant_column, noise_columns, raw_numbers, repeated, other_names, sorted_rows]
+
+
+def falls(estimator, data):
+    """How much each change lowers the accuracy, in points."""
+    def accuracy(X, y, X_test, y_test):
+        return 100 * estimator(random_state=0).fit(X, y).score(X_test, y_test)
+
+    before = accuracy(*data)
+    return {change.__name__: round(before - accuracy(*change(*data)), 1) for change in CHANGES}
+
+
+# Larger falls than the band, with the reason.
+KNOWN_IMAGES: dict = {}
+KNOWN_TEXTS: dict = {}
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_images(estimator, images):
+    allowed = KNOWN_IMAGES.get(estimator, {})
+    for change, fall in falls(estimator, images).items():
+        assert fall <= allowed.get(change, 4), (change, fall)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_texts(estimator, texts):
+    allowed = KNOWN_TEXTS.get(estimator, {})
+    for change, fall in falls(estimator, texts).items():
+        assert fall <= allowed.get(change, 6), (change, fall)
