@@ -104,20 +104,19 @@ def falls(estimator, data):
     return {change.__name__: round(before - accuracy(*change(*data)), 1) for change in CHANGES}
 
 
-# Larger falls than the band, with the reason.
-KNOWN_IMAGES: dict = {}
-KNOWN_TEXTS: dict = {}
+# Larger falls than the band. On text the Recall Tree takes steps of SGD, which a column of four times the usual size,
+# to which larger ones are scaled down, still disturbs: 8.2 points.
+KNOWN = {RecallTreeClassifier: {"larger_column": 10}}
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_images(estimator, images):
-    allowed = KNOWN_IMAGES.get(estimator, {})
     for change, fall in falls(estimator, images).items():
-        assert fall <= allowed.get(change, 4), (change, fall)
+        assert fall <= 4, (change, fall)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_texts(estimator, texts):
-    allowed = KNOWN_TEXTS.get(estimator, {})
+    allowed = KNOWN.get(estimator, {})
     for change, fall in falls(estimator, texts).items():
         assert fall <= allowed.get(change, 6), (change, fall)

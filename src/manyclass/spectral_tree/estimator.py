@@ -353,7 +353,8 @@ class SpectralFilter(TransformerMixin, BaseEstimator):
         name: SpectralTreeClassifier._constraints[name]
         for name in ("n_candidates", "max_depth", "n_head", "n_trees", "beam")
     }
-    _rows, _from_table, _extra = ManyClassifier._check_inputs_to_learn, ManyClassifier._from_table, ManyClassifier._extra
+    _rows, _extra = ManyClassifier._check_inputs_to_learn, ManyClassifier._extra
+    _from_table = ManyClassifier._from_table
 
     def fit(self, X, y, sample_weight=None):
         """Grow the tree from all rows.
