@@ -20,7 +20,7 @@ import manyclass
 from benchmarks.sets import SetUnavailable, prepare
 from benchmarks.tables import markdown_table
 from benchmarks.unseen.build import RECIPES, set_name
-from benchmarks.unseen.run import ENTRANTS, SETS, here
+from benchmarks.unseen.run import ENTRANTS, SETS
 
 HEAD = ["set", "estimator", "training %", "test %", "recall of candidates %", "largest / median column"]
 
@@ -34,7 +34,7 @@ def scale_ratio(X: Any) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a row for each set and estimator."""
-    ours = [entrant.name for entrant in ENTRANTS.values() if entrant.ours and here(entrant)]
+    ours = [entrant.name for entrant in ENTRANTS.values() if entrant.ours]
     parser = argparse.ArgumentParser(description="Training accuracy, recall and scales of our estimators.")
     parser.add_argument("--sets", nargs="+", choices=list(RECIPES), default=list(RECIPES), metavar="SET")
     parser.add_argument("--entrants", nargs="+", choices=ours, default=ours, metavar="NAME")

@@ -16,7 +16,6 @@ ROOT = Path(__file__).resolve().parents[2]
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)  # of the repository: `benchmarks` is not installed
 
-import manyclass  # noqa: E402
 from benchmarks.entrants import OURS, Entrant  # noqa: E402
 from benchmarks.origin import physical_bytes  # noqa: E402
 from benchmarks.race_run import DONE, Plan, ended_by_signals, read_cells, run_race  # noqa: E402
@@ -50,11 +49,6 @@ ENTRANTS: Mapping[str, Entrant] = MappingProxyType(
         )
     }
 )
-
-
-def here(entrant: Entrant) -> bool:
-    """Whether this version of manyclass has the estimator; the others are installed when needed."""
-    return not entrant.ours or entrant.estimator in manyclass.__all__
 
 
 def page(cells: Sequence[dict[str, Any]]) -> str:
@@ -142,7 +136,7 @@ def main(arguments: Sequence[str] | None = None, home: Path = HOME) -> int:
     again = [set_name(word) if word.partition("/")[0] in RECIPES else word for word in options.again]
     plan = Plan(
         cells=home / "cells", environments=Path(options.folder), sets=[set_name(name) for name in options.sets],
-        entrants=[name for name in options.entrants if here(ENTRANTS[name])], known_sets=SETS, known_entrants=ENTRANTS,
+        entrants=options.entrants, known_sets=SETS, known_entrants=ENTRANTS,
         cap_seconds=options.cap, threads=options.threads, memory_bytes=int(0.75 * (physical_bytes() or 0)) or None,
         again=again,
     )  # fmt: skip

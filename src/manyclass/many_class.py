@@ -1,5 +1,6 @@
 """The front door: an estimator that chooses the algorithm from the data."""
 
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,16 @@ def choose(X: Any, y: Any, online: bool) -> type[LabelTreeClassifier] | type[Rec
     return RecallTreeClassifier if online and not text and not is_indicator(y) else LabelTreeClassifier
 
 
+def _of_model(name: str) -> Any:
+    """The method of the trained model."""
+
+    @wraps(getattr(LabelTreeClassifier, name))
+    def method(self, *args, **kwargs):
+        return getattr(self._fitted, name)(*args, **kwargs)
+
+    return method
+
+
 class ManyClassClassifier(ClassifierMixin, BaseEstimator):
     """Classifier for many classes that needs no settings. The place to begin.
 
@@ -33,7 +44,8 @@ class ManyClassClassifier(ClassifierMixin, BaseEstimator):
     - `partial_fit` without an earlier `fit` trains a `LabelTreeClassifier` on text or several labels per row, and a
       `RecallTreeClassifier` on anything else.
 
-    Use the estimators themselves for control over their options.
+    Use the estimators themselves for control over their options. `save` writes the trained model, and `load_model`
+    returns it as `estimator_`, a label tree or a Recall Tree.
 
     Parameters
     ----------
@@ -125,100 +137,15 @@ class ManyClassClassifier(ClassifierMixin, BaseEstimator):
     @property
     def _fitted(self) -> Any:
         check_is_fitted(self, "estimator_")
-        return self.estimator_.set_params(n_jobs=self.n_jobs, verbose=self.verbose)
+        self.estimator_.n_jobs = self.n_jobs
+        return self.estimator_
 
-    def predict(self, X):
-        """Predict the best label of each row; after a matrix y, a matrix of labels.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Data.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,), or matrix of shape (n_samples, n_classes)
-            Predictions.
-        """
-        return self._fitted.predict(X)
-
-    def predict_topk(self, X, k=5):
-        """The k best labels of each row and their scores, best first.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Data.
-        k : int, default=5
-            Number of labels.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples, k)
-            Labels.
-        scores : ndarray of shape (n_samples, k)
-            Scores, highest first.
-        """
-        return self._fitted.predict_topk(X, k)
-
-    def predict_proba(self, X):
-        """Probabilities of all classes; use `predict_topk` for many classes.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Data.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_classes)
-            In the order of `classes_`.
-        """
-        return self._fitted.predict_proba(X)
-
-    def diagnose(self, X, y) -> dict[str, float]:
-        """Accuracy, recall of the candidates and work, averaged over rows.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Data.
-        y : array-like of shape (n_samples,), or matrix of shape (n_samples, n_classes)
-            True labels.
-
-        Returns
-        -------
-        metrics : dict of str to float
-            As of `LabelTreeClassifier.diagnose`.
-        """
-        return self._fitted.diagnose(X, y)
-
-    def predictor(self, k=1):
-        """A fast function for single rows.
-
-        Parameters
-        ----------
-        k : int, default=1
-            Number of labels that it returns.
-
-        Returns
-        -------
-        function
-            As of `LabelTreeClassifier.predictor`.
-        """
-        return self._fitted.predictor(k)
-
-    def save(self, path, slim=False, prune=0.0, precision="float32") -> None:
-        """Write the trained model to a file; `load_model` returns it as `estimator_`, a label tree or a Recall Tree.
-
-        Parameters
-        ----------
-        path : str or path-like
-            Name of the file.
-        slim, prune, precision
-            As of `LabelTreeClassifier.save`: leave out what only training uses, and round the weights.
-        """
-        self._fitted.save(path, slim, prune, precision)
+    predict = _of_model("predict")
+    predict_topk = _of_model("predict_topk")
+    predict_proba = _of_model("predict_proba")
+    diagnose = _of_model("diagnose")
+    predictor = _of_model("predictor")
+    save = _of_model("save")
 
     @property
     def classes_(self) -> np.ndarray:

@@ -276,11 +276,6 @@ def test_causes_of_losses(folder, capsys):
     assert 0 < training <= 100 and 0 <= test <= recall <= 100
 
 
-def test_estimators_that_do_not_exist_yet_are_left_out():
-    assert not run.here(run.Entrant("new", "New", run.OURS, "NoSuchClassifier"))
-    assert run.here(run.ENTRANTS["label-tree"]) and run.here(run.ENTRANTS["pecos"])
-
-
 def test_a_set_that_cannot_be_fetched_is_left_out(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(archives, "MIRROR", (tmp_path / "nowhere").as_uri())
     archives.debian_index.cache_clear()

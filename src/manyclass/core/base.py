@@ -17,16 +17,16 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from .classes import ClassIndex, in_order_of_appearance
 from .columns import apply, measure
 from .files import FilesMixin
-from .inputs import Csr
 from .invariants import check_training
 from .options import Constraint, check_options
 from .prediction import PredictionMixin, n_threads, progressive_error
 from .progress import Progress
 from .protocol import Labels
-from .replay import BLOCK, FULL, REPEAT, TIMES, draw_slots, new_replay, remember, rows_of_slots, with_labels, with_room
+from .replay import BLOCK, FULL, REPEAT, TIMES, draw_slots, new_replay, remember, rows_of_slots, with_labels, with_space
 from .state import copy
 from .validation import (
     HEAVIEST,
+    NARROW,
     as_batch,
     blocks,
     check_labels,
@@ -104,13 +104,13 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
 
     def _measure_columns(self, X, weights) -> None:
         """Bring columns that are far larger than the others to their size, from now on."""
+        if self._dense_columns is None and not (sp.issparse(X) and X.shape[1] > NARROW):
+            return
         if not weights.all():  # rows of weight 0 have no effect at all
             X, weights = X[np.flatnonzero(weights)], weights[weights > 0]
-        batch = as_batch(X)
-        if isinstance(batch, Csr) or self._dense_columns is not None:
-            columns = measure(batch, weights, X.shape[1], self._dense_columns == "centre")
-            if columns is not None:
-                self._state["scaling"] = columns
+        columns = measure(as_batch(X), weights, X.shape[1], self._dense_columns == "centre")
+        if columns is not None:
+            self._state["scaling"] = columns
 
     def _train(self, X, labels, weights, rng) -> None:
         """Learn all rows in epochs; with early stopping, keep the epoch that was best on held-out rows."""
@@ -240,7 +240,7 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
             end, reason = remember(self._state["replay"], batch, labels, weights, begin)
             if reason == FULL:
                 longest = int(np.diff(X.indptr).max()) if sp.issparse(X) else X.shape[1]
-                self._state["replay"] = with_room(self._state["replay"], longest)
+                self._state["replay"] = with_space(self._state["replay"], longest)
             if end > begin:
                 part = batch if end - begin == n else as_batch(rows_between(X, begin, end))
                 self._learn_batch(part, labels[begin:end], weights[begin:end], epoch)

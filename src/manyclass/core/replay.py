@@ -161,8 +161,8 @@ def draw_slots(replay, n):
     return out
 
 
-def with_room(replay: Replay, longest: int) -> Replay:
-    """The same rows without gaps, and room for more; a new row has up to `longest` values."""
+def with_space(replay: Replay, longest: int) -> Replay:
+    """The same rows without gaps, and space for more; a new row has up to `longest` values."""
     n_slots, n_kept = int(replay.counter[N_SLOTS]), int(replay.counter[N_KEPT])
     sizes = {"slot": max(_FIRST_SLOTS, 2 * n_slots), "entry": max(_FIRST_ENTRIES, 2 * n_kept + longest)}
     grown: Replay = resize(packed(replay), **sizes)
@@ -170,14 +170,14 @@ def with_room(replay: Replay, longest: int) -> Replay:
 
 
 def with_labels(replay: Replay, n_labels: int) -> Replay:
-    """The same rows and room for this many labels."""
+    """The same rows and space for this many labels."""
     if n_labels <= len(replay.seen):
         return replay
     return resize(replay, label=max(n_labels, len(replay.seen) * 3 // 2))
 
 
 def packed(replay: Replay, n_labels: int | None = None) -> Replay:
-    """A copy without gaps and spare room: rows that are the same in the same slots give the same bytes."""
+    """A copy without gaps and spare space: rows that are the same in the same slots give the same bytes."""
     n = int(replay.counter[N_SLOTS])
     feature, values, indptr = _entries(replay, np.arange(n))
     out: Replay = cut(replay, slot=n, label=len(replay.seen) if n_labels is None else n_labels)

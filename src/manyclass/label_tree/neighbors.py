@@ -48,10 +48,14 @@ def no_neighbors(n_features: int, slope: float) -> Neighbors:
 
 
 def with_rows(neighbors: Neighbors, values: np.ndarray, labels: np.ndarray) -> Neighbors:
-    """With the rows of labels that do not have enough yet, in the given order."""
+    """With the rows of labels that do not have enough yet, in the given order, as long as all take `MOST_BYTES`."""
+    most = MOST_BYTES // (4 * neighbors.row.shape[1])
+    full = np.append(neighbors.size >= MOST_ROWS, False)  # the last place: labels that have no rows yet
+    wanted = ~full[np.minimum(labels, len(full) - 1)]
+    values, labels = values[wanted], labels[wanted]
     n_rows, n_classes = int(neighbors.n_rows[0]) + len(labels), int(labels.max(initial=0)) + 1
     spare = n_rows // 2 if neighbors.n_rows[0] else 0
-    sizes = {"row": n_rows + spare} if n_rows > len(neighbors.before) else {}
+    sizes = {"row": min(most, n_rows + spare)} if n_rows > len(neighbors.before) else {}
     if n_classes > len(neighbors.last):
         sizes["class"] = n_classes + n_classes // 2
     neighbors = resize(neighbors, **sizes)
@@ -61,10 +65,10 @@ def with_rows(neighbors: Neighbors, values: np.ndarray, labels: np.ndarray) -> N
 
 @kernel
 def add_rows(neighbors, values, labels):
-    """Append rows to the lists of their labels. Mutates: neighbors. Cost: O(features) per row."""
+    """Append rows to the lists of their labels, while there is space. Mutates: neighbors. Cost: O(features) per row."""
     for i in range(len(labels)):
         label, at = labels[i], neighbors.n_rows[0]
-        if neighbors.size[label] < MOST_ROWS:
+        if neighbors.size[label] < MOST_ROWS and at < len(neighbors.before):
             neighbors.row[at] = values[i]
             neighbors.before[at], neighbors.last[label] = neighbors.last[label], at
             neighbors.size[label] += 1
