@@ -15,7 +15,7 @@ if __name__ == "__main__":
 from benchmarks.entrants import ENTRANTS  # noqa: E402
 from benchmarks.origin import physical_bytes  # noqa: E402
 from benchmarks.race_page import summary, write_page  # noqa: E402
-from benchmarks.race_run import Plan, ended_by_signals, read_cells, run_race  # noqa: E402
+from benchmarks.race_run import Plan, read_cells, run_until_interrupted  # noqa: E402
 from benchmarks.sets import SETS  # noqa: E402
 
 HOME, PAGE = ROOT / "benchmarks" / "race", ROOT / "docs" / "race.md"
@@ -46,15 +46,7 @@ def main(arguments: Sequence[str] | None = None, home: Path = HOME, page: Path =
     if options.quick:
         home, page = home / "quick", home / "quick" / page.name
     plan = _plan(options, home / "cells")
-    status = 0
-    try:
-        if not options.page_only:
-            with ended_by_signals():
-                run_race(plan, lambda line: print(line, flush=True))
-    except KeyboardInterrupt:
-        without = " without --again" if options.again else ""
-        print(f"interrupted; the same command{without} goes on from here", file=sys.stderr)
-        status = 130
+    status = 0 if options.page_only else run_until_interrupted(plan)
     cells = read_cells(plan.cells)
     if cells:
         write_page(cells, page, home / "figures")

@@ -117,6 +117,18 @@ def run_race(plan: Plan, say: Callable[[str], None] = print) -> None:
                 say(line_of(cell))
 
 
+def run_until_interrupted(plan: Plan) -> int:
+    """Run a plan with a line on standard output for each cell; return the exit status, 130 if it was interrupted."""
+    try:
+        with ended_by_signals():
+            run_race(plan, lambda line: print(line, flush=True))
+    except KeyboardInterrupt:
+        without = " without --again" if plan.again else ""
+        print(f"interrupted; the same command{without} goes on from here", file=sys.stderr)
+        return 130
+    return 0
+
+
 def read_cells(
     folder: Path, sets: Mapping[str, RaceSet] = SETS, entrants: Mapping[str, Entrant] = ENTRANTS
 ) -> list[dict[str, Any]]:

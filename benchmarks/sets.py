@@ -1,10 +1,13 @@
 """The data of the race: public sets prepared alike for all, and a series of synthetic sets with ever more classes."""
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
 from benchmarks.hierarchy import Hierarchy
@@ -33,6 +36,7 @@ class RaceSet:
     series: str = ""  # sets of one series differ in size only; they are in order of it
     as_is: bool = False  # rows and their order stay as `manyclass.datasets.load` gives them
     text: bool = False  # has the text of each row, too
+    folder: bool = False  # a folder of that name in MANYCLASS_DATA, with X.npz, Y.npz or y.npz, Xt.npz and Yt.npz
 
 
 def _scale_set(n_classes: int) -> RaceSet:
@@ -123,10 +127,25 @@ def series_rows(n_classes: int) -> Rows:
     return X, y, X_test, y_test
 
 
+def folder_rows(name: str) -> Rows:
+    """The matrices in a folder, as the scripts that make large sets write them."""
+    folder = Path(os.environ.get("MANYCLASS_DATA", "")) / name
+    if not (folder / "X.npz").exists():
+        raise SetUnavailable(f"{folder / 'X.npz'} does not exist; see benchmarks/README.md")
+    X, X_test = (sp.load_npz(folder / f"{part}.npz") for part in ("X", "Xt"))
+    if (folder / "Y.npz").exists():
+        return X, sp.load_npz(folder / "Y.npz"), X_test, sp.load_npz(folder / "Yt.npz")
+    with np.load(folder / "y.npz", allow_pickle=False) as labels:
+        return X, labels["y"], X_test, labels["yt"]
+
+
 def prepare(one: RaceSet, n_train: int | None = None, n_test: int | None = None) -> Rows:
     """The rows of a set of the race, or SetUnavailable."""
     if one.series:
         return shuffled(series_rows(int(one.name.removeprefix(f"{SERIES}-"))), n_train, n_test)
+    if one.folder:
+        X, y, X_test, y_test = folder_rows(one.name)
+        return X[:n_train], y[:n_train], X_test[:n_test], y_test[:n_test]
     try:
         if one.as_is:
             X, y, X_test, y_test = load(one.name)

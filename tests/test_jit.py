@@ -146,7 +146,10 @@ def test_a_change_in_any_file_makes_the_cache_stale(tmp_path):
     (tmp_path / "called.py").write_text("two")
     jit.source_digest.cache_clear()
     assert jit.source_digest(tmp_path) != before
-    assert jit.source_digest() in jit._Locator(jit.source_digest.__wrapped__, jit.__file__).get_source_stamp()
+    kernels = jit.PACKAGE / "recall_tree" / "kernels.py"
+    stamp = jit._Locator(jit.source_digest.__wrapped__, str(kernels)).get_source_stamp()
+    assert jit.source_digest(kernels.parent) in stamp
+    assert jit.source_digest(jit.PACKAGE / "label_tree") not in stamp
 
 
 def test_a_second_process_compiles_nothing(tmp_path):

@@ -18,7 +18,7 @@ if __name__ == "__main__":
 
 from benchmarks.entrants import OURS, Entrant  # noqa: E402
 from benchmarks.origin import physical_bytes  # noqa: E402
-from benchmarks.race_run import DONE, Plan, ended_by_signals, read_cells, run_race  # noqa: E402
+from benchmarks.race_run import DONE, Plan, read_cells, run_until_interrupted  # noqa: E402
 from benchmarks.sets import RaceSet  # noqa: E402
 from benchmarks.tables import markdown_table  # noqa: E402
 from benchmarks.unseen.build import RECIPES, set_name  # noqa: E402
@@ -140,14 +140,7 @@ def main(arguments: Sequence[str] | None = None, home: Path = HOME) -> int:
         cap_seconds=options.cap, threads=options.threads, memory_bytes=int(0.75 * (physical_bytes() or 0)) or None,
         again=again,
     )  # fmt: skip
-    status = 0
-    try:
-        if not options.page_only:
-            with ended_by_signals():
-                run_race(plan, lambda line: print(line, flush=True))
-    except KeyboardInterrupt:
-        print("interrupted; the same command goes on from here", file=sys.stderr)
-        status = 130
+    status = 0 if options.page_only else run_until_interrupted(plan)
     cells = read_cells(plan.cells, SETS, ENTRANTS)
     if cells:
         text = page(cells)

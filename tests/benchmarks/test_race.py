@@ -301,7 +301,7 @@ def test_each_entrant_looks_different():
 
 def test_the_command_runs_our_side_only(tmp_path, capsys, monkeypatch):
     seen = []
-    monkeypatch.setattr("benchmarks.race.run_race", lambda plan, say: seen.append(plan))
+    monkeypatch.setattr("benchmarks.race_run.run_race", lambda plan, say: seen.append(plan))
     words = ["--quick", "--ours", "--sets", "wordnet-hypernym", "--folder", str(tmp_path)]
     assert main(words, tmp_path, tmp_path / "docs" / "race.md") == 0
     (plan,) = seen
@@ -312,7 +312,7 @@ def test_the_command_runs_our_side_only(tmp_path, capsys, monkeypatch):
     def stopped(plan, say):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("benchmarks.race.run_race", stopped)
+    monkeypatch.setattr("benchmarks.race_run.run_race", stopped)
     assert main(["--again", "pecos"], tmp_path, tmp_path / "docs" / "race.md") == 130
     assert "without --again goes on from here" in capsys.readouterr().err
 

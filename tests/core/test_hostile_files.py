@@ -133,7 +133,7 @@ def test_a_label_tree_does_not_grow_deeper_than_its_limit(tmp_path, n_levels):
 
 def test_label_trees_whose_leaves_are_not_equally_deep_are_refused(tmp_path):
     X, y = rows(80, 12)
-    model = LabelTreeClassifier(arity=4, random_state=0).fit(X, y)
+    model = LabelTreeClassifier(arity=4, random_state=0).partial_fit(X, y)
 
     def how(arrays, metadata):  # a leaf becomes an inner node above a copy of itself
         leaf, n = int(np.flatnonzero(arrays["tree.is_leaf"])[0]), len(arrays["tree.parent"])
@@ -148,6 +148,13 @@ def test_label_trees_whose_leaves_are_not_equally_deep_are_refused(tmp_path):
 
     with pytest.raises(ModelFormatError, match="not all at the same depth"):
         load_model(change(model, tmp_path / "m", how))
+
+
+def test_huge_table_sizes_of_a_label_tree_are_refused(tmp_path):
+    X, y = rows(80, 12)
+    model = LabelTreeClassifier(random_state=0).partial_fit(X, y)
+    with pytest.raises(ModelFormatError, match=r"blocks\.mask"):
+        load_model(change(model, tmp_path / "m", lambda a, m: a["blocks.mask"].__setitem__(0, 2**63 - 1)), verify=False)
 
 
 @pytest.mark.parametrize("number", [3.3e38, np.inf, np.nan])
@@ -166,18 +173,15 @@ def test_growth_of_a_label_tree_ends_whatever_its_sums_are(tmp_path, number):
 
 def test_crowded_tables_of_a_label_tree_are_refused(tmp_path):
     X, y = rows(80, 12, n_features=6)
-    model = LabelTreeClassifier(arity=4, random_state=0).fit(X, y)
-    assert (model._state["blocks"].mask == 15).any()  # 6 features in 16 entries
+    model = LabelTreeClassifier(arity=4, random_state=0).partial_fit(X, y)
 
     def how(arrays, metadata):
-        node = int(np.flatnonzero(arrays["blocks.mask"] == 15)[0])
-        first = arrays["blocks.first"][node]
-        used = np.flatnonzero(arrays["blocks.feature"][first : first + 16] >= 0)
-        assert len(used) == arrays["blocks.n_used"][node]
-        table = slice(first, first + 16)
-        arrays["blocks.feature"][table] = np.where(np.arange(16) < 15, np.arange(16) % 6, -1)
+        size, first = int(arrays["blocks.mask"][0]) + 1, int(arrays["blocks.first"][0])
+        assert arrays["blocks.n_used"][0] == 6 < size - 1
+        table = slice(first, first + size)
+        arrays["blocks.feature"][table] = np.where(np.arange(size) < size - 1, np.arange(size) % 6, -1)
         arrays["blocks.record"][table] = 0
-        arrays["blocks.n_used"][node] = 15
+        arrays["blocks.n_used"][0] = size - 1
 
     with pytest.raises(ModelFormatError, match="too few empty entries"):
         load_model(change(model, tmp_path / "m", how))
@@ -189,7 +193,9 @@ def test_crowded_tables_of_a_label_tree_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "how", "message"),
     [
-        (LabelTreeClassifier, lambda a, m: a["blocks.mask"].__setitem__(0, 2**63 - 1), "blocks.mask"),
+        (LabelTreeClassifier, lambda a, m: a["blocks.first"].__setitem__(1, 2**62), "blocks.first"),
+        (LabelTreeClassifier, lambda a, m: a["blocks.begin"].__setitem__(0, 2**32 - 1), "blocks.begin"),
+        (LabelTreeClassifier, lambda a, m: a["blocks.feature"].__setitem__(0, 2**31 - 1), "blocks.feature"),
         (MlomTreeClassifier, lambda a, m: a.update({n: a[n][:1] for n in a if n.startswith("nodes.")}), "nodes has 1"),
         (MlomTreeClassifier, lambda a, m: a["tree.n_nodes"].__setitem__(0, 10**6), "tree.n_nodes"),
         (RecallTreeClassifier, lambda a, m: a["table.mass"].__setitem__(a["table.key"] >= 0, -1000.0), "table.mass"),
@@ -276,9 +282,10 @@ def test_save_refuses_what_load_would_refuse(tmp_path, kind):
     model = kind(random_state=0).fit(X, y)
     model.save(tmp_path / "m")
     before = (tmp_path / "m").read_bytes()
-    weights = next(group.weight for group in model._state.values() if hasattr(group, "weight") and group.weight.size)
+    found = [getattr(group, n) for group in model._state.values() for n in ("weight", "value") if hasattr(group, n)]
+    weights = next(array for array in found if array.size)
     kept, weights[0] = weights[0].copy(), np.inf
-    with pytest.raises(ValueError, match=r"cannot be saved.*weight contains a number that is not finite"):
+    with pytest.raises(ValueError, match=r"cannot be saved.*(weight|value) contains a number that is not finite"):
         model.save(tmp_path / "m")
     weights[0] = kept
     with pytest.raises(ValueError, match="n_epochs must be"):

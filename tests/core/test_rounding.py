@@ -7,12 +7,12 @@ from manyclass.core.model_file import ModelFormatError
 from manyclass.core.precision import PRECISIONS, narrow, widen
 from manyclass.core.state import Linear, Scale, fields_of, flatten, make
 from manyclass.estimators import ESTIMATORS
-from manyclass.label_tree.weights import SlimBlocks
+from manyclass.label_tree.weights import PackedBlocks
 from manyclass.one_against_all.kernels import Columns
 from manyclass.spectral_tree.kernels import Routers
 
 ROUNDED = [precision for precision in PRECISIONS if precision != "float32"]
-TYPES = {"scale": Scale, "scorer": Linear, "columns": Columns, "routers": Routers, "blocks": SlimBlocks}
+TYPES = {"scale": Scale, "scorer": Linear, "columns": Columns, "routers": Routers, "blocks": PackedBlocks}
 
 
 def bank(weight, sizes=None):
@@ -54,7 +54,7 @@ def test_the_schema_says_which_weights_may_be_rounded():
     rounded = {
         f"{group.__name__}.{name}" for group in groups for name, field in fields_of(group).items() if field.rounds
     }
-    assert rounded == {"Linear.weight", "Routers.weight", "SlimBlocks.value", "Columns.weight",
+    assert rounded == {"Linear.weight", "Routers.weight", "PackedBlocks.value", "Columns.weight",
                        "Projection.weight"}  # fmt: skip
 
 
@@ -131,7 +131,7 @@ def test_a_hashed_table_as_wide_as_the_features_has_no_feature_in_a_column(preci
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, (1 << 20) - 1, (1 << 20) + 65])
 @pytest.mark.parametrize("precision", ROUNDED)
 def test_any_number_of_weights(n, precision):
-    blocks = make(SlimBlocks, node_end=2, entry=0, part=1, value=n, node=1, place=16)
+    blocks = make(PackedBlocks, node_end=2, entry=0, part=1, value=n, node=1, place=16)
     blocks.value[:] = np.random.default_rng(0).normal(size=n)
     state = {"scale": make(Scale, feature=3), "blocks": blocks}
     arrays, back = there_and_back(state, precision)

@@ -402,6 +402,8 @@ def test_the_estimate_of_memory_with_rows_and_non_zeros_is_near_the_truth(severa
     X, Y = make_text(3, 3000, 300, n_features=20_000)
     model = LabelTreeClassifier(random_state=0).fit(X, Y if several else Y.toarray().argmax(axis=1))
     size = {"sparse": True, "multilabel": several, "n_rows": X.shape[0], "n_nonzero": X.nnz / X.shape[0]}
+    if several:
+        size["n_labels"] = Y.sum() / X.shape[0]
     estimate = model.estimate_memory(20_000, len(model.classes_), **size)
     assert 0.5 <= estimate / model.n_bytes_ <= 2.0
     assert model.estimate_memory(20_000, 300, sparse=True, multilabel=several) > 4 * estimate
@@ -409,3 +411,5 @@ def test_the_estimate_of_memory_with_rows_and_non_zeros_is_near_the_truth(severa
         model.estimate_memory(20_000, 300, n_nonzero=3)
     with pytest.raises(ValueError, match="n_nonzero"):
         model.estimate_memory(20_000, 300, n_rows=10, n_nonzero=20_001)
+    with pytest.raises(ValueError, match="n_labels"):
+        model.estimate_memory(20_000, 300, n_rows=10, n_labels=0)

@@ -243,15 +243,23 @@ def test_fit_equals_reference(seed, sparse, most, n_labels, **options):
         for epoch in range(2):
             kernel.shuffle(orders[epoch], len(rows), options.seed + 7919 * (n + 1), epoch)
         start, bias = (8.0, -8.0 / 3) if node.is_leaf else (4.0, -4.0 / 3)
-        weight, total, bias = reference.train_node(
+        weight, bias = reference.train_node(
             scaled[rows], true, weights[rows], orders, start=start, C=options.C, bias_rate=options.bias_rate,
             bias=np.full(true.shape[1], bias),
         )  # fmt: skip
-        np.testing.assert_allclose(node.total, total, rtol=1e-3, atol=1e-4)
+        smallest = fit.smallest_weight(as_batch(X, sparse), labels.label)
+        assert np.all((node.weight == 0) | (np.abs(node.weight) > smallest))
         np.testing.assert_allclose(node.bias, bias, rtol=1e-3, atol=1e-3)
-        # Features that no true row has are left out where they came to weigh next to nothing.
-        small = ~total.any(axis=1) & (np.abs(weight).max(axis=1) < kernel.SMALLEST_WEIGHT)
-        np.testing.assert_allclose(node.weight, np.where(small[:, None], 0.0, weight), rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(node.weight, weight, rtol=1e-3, atol=1e-3 + smallest)
+        kept = np.abs(weight) > smallest + 1e-3
+        np.testing.assert_allclose(node.weight[kept], weight[kept], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("rows_per_label", "smallest"), [(1, 1.0), (4, 1.0), (10, 0.4), (40, 0.1), (500, 0.1)])
+def test_more_weights_are_left_out_with_few_rows_per_label(rows_per_label, smallest):
+    labels = np.repeat(np.arange(3), rows_per_label)
+    assert fit.smallest_weight(as_batch(np.ones((2, 2)), True), labels) == pytest.approx(smallest)
+    assert fit.smallest_weight(Dense(np.ones((2, 2))), labels) == 0
 
 
 # -- the start -------------------------------------------------------------------------------------------------

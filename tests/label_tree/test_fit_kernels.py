@@ -8,17 +8,18 @@ from hypothesis import strategies as st
 from manyclass.core.inputs import Dense
 from manyclass.core.state import Scale, make
 from manyclass.label_tree import fit_kernels as kernel
-from manyclass.label_tree.fit import empty_blocks
 from manyclass.label_tree.kernels import LabelTree, Rows
+from manyclass.label_tree.model import dense_weights
+from manyclass.label_tree.weights import packed
 from tests.reference import label_tree as reference
 from tests.reference.label_tree_states import as_batch, configure, stream
 
 
-def leaves(n, n_outputs, options, bias):
-    """Nodes that are leaves of `n_outputs` labels, and their untrained blocks."""
-    tree, blocks = make(LabelTree, node=n, output=n_outputs, **{"class": 1}), empty_blocks(options, n, 1, 1)
-    tree.size[:], blocks.bias[:] = n_outputs, bias
-    return tree, blocks
+def leaves(n, n_outputs):
+    """Nodes that are leaves of `n_outputs` labels."""
+    tree = make(LabelTree, node=n, output=n_outputs, **{"class": 1})
+    tree.size[:] = n_outputs
+    return tree
 
 
 def bits(true):
@@ -32,8 +33,9 @@ def bits(true):
     sparse=st.booleans(),
     n_outputs=st.sampled_from([1, 2, 7, 16, 17, 32, 64]),
     votes=st.sampled_from([0.0, 0.6]),
+    smallest=st.sampled_from([0.0, 0.3]),
 )
-def test_training_of_nodes_equals_reference(seed, sparse, n_outputs, votes):
+def test_training_of_nodes_equals_reference(seed, sparse, n_outputs, votes, smallest):
     """Two nodes in one call, so that what the first leaves behind would be seen."""
     rng = np.random.default_rng(seed)
     X, _, weights = stream(seed, 20, 5, sparse)
@@ -43,38 +45,39 @@ def test_training_of_nodes_equals_reference(seed, sparse, n_outputs, votes):
     rows = np.concatenate([np.sort(rng.choice(20, 13, replace=False)), np.sort(rng.choice(20, 9, replace=False))])
     pointer, nodes = np.array([0, 13, 22]), np.array([1, 4])
     true = rng.random((22, n_outputs)) < 0.3
-    tree, blocks = leaves(5, n_outputs, options, -1.5)
-    bias, sq_norm = blocks.bias, blocks.sq_norm
-    feature, (weight, total) = np.empty(2 * n_features, np.int32), np.empty((2, 2 * n_features, width), np.float32)
-    out = kernel.Trained(nodes, np.zeros(2, np.int64), feature, weight, total)
+    bias, value = np.full((5, width), -1.5, np.float32), np.empty(2 * n_features * width, np.float32)
+    feature, lanes = np.empty(2 * n_features, np.int32), np.empty((2 * n_features, width // 16), np.uint16)
+    out = kernel.Trained(nodes, np.zeros(2, np.int64), feature, lanes, value)
     data = Rows(as_batch(X, sparse), scales, weights)
-    pairs = kernel.Pairs(np.repeat(nodes, np.diff(pointer)), rows, bits(true))
+    pairs = kernel.Pairs(np.repeat(nodes, np.diff(pointer)).astype(np.int32), rows.astype(np.int32), bits(true))
     start = kernel.Start(6.0, votes)
-    used = kernel.fit_nodes(tree, blocks, make(Scale, feature=n_features), data, pairs, start, options, out)
-    assert used == out.n_blocks.sum()
-    edges = np.concatenate([[0], np.cumsum(out.n_blocks)])
+    tree, scale = leaves(5, n_outputs), make(Scale, feature=n_features)
+    used, n_values = kernel.fit_nodes(tree, bias, scale, data, pairs, start, options, np.float32(smallest), out)
+    assert used == out.n_features.sum()
+    counts = np.zeros(5, np.int64)
+    counts[nodes] = out.n_features
+    blocks = packed(np.append(0, np.cumsum(counts)), bias, feature[:used], lanes[:used], value[:n_values])
     for k, node in enumerate(nodes):
-        mine, written = slice(pointer[k], pointer[k + 1]), slice(edges[k], edges[k + 1])
+        mine = slice(pointer[k], pointer[k + 1])
         orders = np.empty((3, len(rows[mine])), np.int64)
         for epoch in range(3):
             kernel.shuffle(orders[epoch], len(rows[mine]), options.seed + 7919 * (node + 1), epoch)
-        weight_, total_, bias_ = reference.train_node(
+        weight, expected_bias = reference.train_node(
             (X * scales[:, None])[rows[mine]].astype(float), true[mine].astype(float), weights[rows[mine]],
             orders, start=6.0, C=3.0, bias_rate=0.2, bias=[-1.5] * n_outputs, votes=votes,
         )  # fmt: skip
-        known = feature[written]
-        assert len(set(known.tolist())) == len(known)
-        folded = weight_ + 6.0 * reference.directions(total_)
-        np.testing.assert_allclose(weight[written, :n_outputs], folded[known], rtol=1e-3, atol=1e-4)
-        np.testing.assert_allclose(total[written, :n_outputs], total_[known], rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(bias[node, :n_outputs], bias_, rtol=1e-3, atol=1e-4)
-        np.testing.assert_allclose(-sq_norm[node, :n_outputs], (total_**2).sum(axis=0), rtol=1e-4, atol=1e-6)
+        known, found = dense_weights(blocks, node, 0.0)
+        assert np.all(np.diff(known) > 0)
+        assert np.all((found == 0) | (np.abs(found) > smallest))
+        assert not found[:, n_outputs:].any()
+        everything = np.zeros((n_features, n_outputs))
+        everything[known] = found[:, :n_outputs]
+        weight[np.setdiff1d(np.arange(n_features), np.flatnonzero(X[rows[mine]].any(axis=0)))] = 0.0  # in no row
+        np.testing.assert_allclose(everything, weight, rtol=1e-3, atol=1e-4 + smallest)
+        kept = np.abs(weight) > smallest + 1e-3
+        np.testing.assert_allclose(everything[kept], weight[kept], rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(bias[node, :n_outputs], expected_bias, rtol=1e-3, atol=1e-4)
         assert np.all(bias[node, n_outputs:] == -1.5)
-        assert not weight[written, n_outputs:].any()
-        # Left out is only what is next to nothing.
-        unknown = np.setdiff1d(np.arange(n_features), known)
-        assert not total_[unknown].any()
-        assert np.abs(weight_[unknown]).max(initial=0.0) < kernel.SMALLEST_WEIGHT + 1e-4
     assert np.all(bias[[0, 2, 3]] == -1.5)
 
 
@@ -85,11 +88,11 @@ def test_start_scores_without_the_row_itself(start, every):
     true, weights = np.random.default_rng(3).random((20, 4)) < 0.3, np.full(20, 2.0)
     true[:, 3] = False
     true[6, 3] = True  # the only row of output 3: nothing is left without it
-    tree, blocks = leaves(2, 4, configure(), 0.5)
+    tree = leaves(2, 4)
     data = Rows(Dense(X), np.ones(20, np.float32), weights)
-    pairs = kernel.Pairs(np.ones(20, np.int64), np.arange(20), bits(true))
+    pairs = kernel.Pairs(np.ones(20, np.int32), np.arange(20, dtype=np.int32), bits(true))
     scores = np.zeros((len(range(0, 20, every)), 16), np.float32)
-    kernel.left_out_scores(tree, blocks, make(Scale, feature=6), data, pairs, start, every, scores)
+    kernel.left_out_scores(tree, make(Scale, feature=6), data, pairs, start, every, scores)
     total = X.T.astype(float) @ (weights[:, None] * true)
     mass = np.abs(total)
     votes = reference.votes_of(mass, mass.sum(axis=1)[:, None], mass.sum(axis=0) / mass.sum())
@@ -97,6 +100,13 @@ def test_start_scores_without_the_row_itself(start, every):
     expected = expected + reference.left_out(X.astype(float), true, weights, *start)
     expected[6, 3] = np.nan
     np.testing.assert_allclose(scores[:, :4], expected[::every], rtol=1e-3, atol=1e-4)
+
+
+@given(st.lists(st.integers(-50, 50), max_size=60))
+def test_sorting_in_place(values):
+    array = np.array([*values, 7], np.int32)
+    kernel.sort(array, len(values))
+    assert array.tolist() == [*sorted(values), 7]
 
 
 @given(st.integers(0, 40), st.integers(0, 10**6), st.integers(0, 3))

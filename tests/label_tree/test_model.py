@@ -4,8 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import normalize
 
-from manyclass.core.columns import apply
+from manyclass.core.columns import apply, as_matrix
 from manyclass.core.protocol import Labels
 from manyclass.label_tree import model
 from tests.reference.label_tree_states import (
@@ -77,14 +78,31 @@ def test_cutting_a_stream_after_fit_changes_no_byte(n_trees, normalize):
 def test_rows_of_weight_zero_are_in_no_sum():
     X, labels, weights = stream(7, 200, 20, False)
     weights[::3] = 0.0
-    for fit in (True, False):
-        state = (fitted if fit else grow)(configure(), X, labels, weights, False)
-        tree = read_tree(configure(), state)
-        moved = apply(state, as_batch(X, False)).values
-        unit = moved / np.linalg.norm(moved, axis=1)[:, None]
-        total = np.sum([node.total.sum(axis=1) for node in tree.nodes if node.is_leaf], axis=0)
-        mean = weights.mean() if fit else 1.0  # what counts in fit is how much more a row weighs than others
-        np.testing.assert_allclose(total, weights @ unit / mean, rtol=1e-3, atol=1e-3)
+    tree = read_tree(configure(), grow(configure(), X, labels, weights, False))
+    unit = X / np.linalg.norm(X, axis=1)[:, None]
+    total = np.sum([node.total.sum(axis=1) for node in tree.nodes if node.is_leaf], axis=0)
+    np.testing.assert_allclose(total, weights @ unit, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_unpacked_weights_predict_the_same_and_have_sums(sparse):
+    X, labels, weights = stream(5, 300, 60, sparse)
+    options = configure(arity=4, loss="logistic")
+    state = fitted(options, X, labels, weights, sparse=sparse)
+    before = model.predict(options, state, as_batch(X, sparse), 5, 60)
+    unpacked = {**state, "blocks": model.unpack(options, state["tree"], state["blocks"])}
+    tree = check_tree(options, unpacked, np.unique(labels.label).tolist())
+    after = model.predict(options, unpacked, as_batch(X, sparse), 5, 60)
+    assert np.mean(before.labels == after.labels) > 0.99  # rounding may turn round equal scores
+    np.testing.assert_allclose(before.scores, after.scores, rtol=1e-3, atol=1e-3)
+    moved = as_matrix(apply(state, as_batch(X, sparse)), X.shape[1])
+    unit = normalize(moved)
+    for label in np.unique(labels.label[weights[: len(labels.label)] > 0]).tolist():  # one label per row
+        leaf, place = tree.ancestors(label)[0]
+        estimated = tree.nodes[leaf].total[:, place]
+        assert np.linalg.norm(estimated) == pytest.approx(state["tree"].mass[label], rel=1e-3)
+        true = unit.T @ (weights * (labels.label == label))
+        assert estimated @ true > 0.6 * np.linalg.norm(estimated) * np.linalg.norm(true)
 
 
 def test_fit_counts_rows_and_labels():

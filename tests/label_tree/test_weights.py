@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from manyclass.core.inputs import Csr, Dense
 from manyclass.core.state import make, resize
 from manyclass.label_tree import weights as kernel
-from manyclass.label_tree.model import unfold
 from manyclass.label_tree.weights import Blocks, make_scratch
 
 N_NODES, N_FEATURES = 4, 40
@@ -156,35 +155,6 @@ def expected_scores(blocks, weight, total, node, x, scale, start):
     lengths = np.linalg.norm(total[node], axis=0)
     direction = np.divide(total[node], lengths, out=np.zeros_like(total[node]), where=lengths > 0)
     return blocks.bias[node] + scale * x @ (weight[node] + start * direction)
-
-
-@WIDTHS
-def test_a_start_in_the_weights_scores_the_same_and_can_be_taken_out(width):
-    blocks, weight, total = random_blocks(width)
-    folded = blocks._replace(weight=blocks.weight.copy(), sq_norm=-blocks.sq_norm)
-    starts = np.arange(N_NODES) + 1.0
-    lengths = np.sqrt(blocks.sq_norm)
-    for node in range(N_NODES):
-        for at in range(int(blocks.first[node]), int(blocks.first[node] + blocks.mask[node] + 1)):
-            if blocks.feature[at] >= 0:
-                direction = blocks.total[blocks.record[at]] / np.where(lengths[node] > 0, lengths[node], 1)
-                folded.weight[blocks.record[at]] += starts[node] * direction
-    X, batches = random_rows()
-    scratch = make_scratch(np.int64(N_FEATURES), np.int64(width))
-    opened = kernel.make_open_node(np.int64(N_FEATURES), np.int64(N_FEATURES), np.int64(width))
-    for node in range(N_NODES):
-        for i, x in enumerate(X):
-            one, many = np.empty((2, width), np.float32)
-            kernel.score_node(folded, np.int64(node), batches[1], i, np.float32(0.5), starts[node], scratch, one)
-            n = kernel.open_node(folded, np.int64(node), starts[node], opened)
-            kernel.score_row(batches[1], i, np.float32(0.5), opened.local, opened.weight, folded.bias[node], many)
-            kernel.close_node(opened, n)
-            expected = expected_scores(blocks, weight, total, node, x, 0.5, starts[node])
-            np.testing.assert_allclose(one, expected, rtol=1e-4, atol=1e-4)
-            np.testing.assert_allclose(many, expected, rtol=1e-4, atol=1e-4)
-    unfold(folded, starts)
-    np.testing.assert_allclose(folded.weight, blocks.weight, rtol=1e-4, atol=1e-4)
-    np.testing.assert_array_equal(folded.sq_norm, blocks.sq_norm)
 
 
 @WIDTHS

@@ -70,12 +70,12 @@ def train_node(X, true, weights, orders, *, start, C, bias_rate, bias, votes=0.0
     """All epochs of one node in batch: dual coordinate ascent (SDCA) from the mean directions.
 
     `true` is (row, output) of zeros and ones, `orders` the rows in the order of each epoch, `votes` the weight of what
-    single features add to the start. Returns (corrections of the mean directions, totals, biases).
+    single features add to the start. Returns (weights, biases).
     """
     total = X.T @ (weights[:, None] * true)
-    first, offset, mass = start * directions(total), left_out(X, true, weights, start, votes), np.abs(total)
+    offset, mass = left_out(X, true, weights, start, votes), np.abs(total)
     usual = np.maximum(mass.sum(axis=0) / max(mass.sum(), 1e-30), 1e-6)
-    weight = first + votes * votes_of(mass, mass.sum(axis=1)[:, None], usual)
+    weight = start * directions(total) + votes * votes_of(mass, mass.sum(axis=1)[:, None], usual)
     bias, dual, most, due = np.array(bias, float), np.zeros(true.shape), 0.0, np.zeros(len(X), int)
     for epoch, order in enumerate(orders):
         changed = 0.0
@@ -92,7 +92,7 @@ def train_node(X, true, weights, orders, *, start, C, bias_rate, bias, votes=0.0
         most = max(most, changed)
         if changed <= TOLERANCE * most:
             break
-    return weight - first, total, bias
+    return weight, bias
 
 
 class Node:

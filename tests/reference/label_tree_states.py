@@ -7,9 +7,10 @@ import scipy.sparse as sp
 from manyclass.core.inputs import Csr, Dense
 from manyclass.core.losses import LOSSES, SOFTMAX
 from manyclass.core.protocol import Labels
-from manyclass.core.state import copy, flatten
+from manyclass.core.state import flatten
 from manyclass.label_tree import model
 from manyclass.label_tree.kernels import first_bias
+from manyclass.label_tree.weights import Blocks, PackedBlocks
 
 from .label_tree import LabelTree, Node
 
@@ -77,14 +78,17 @@ def own_labels(labels, i):
 
 def read_tree(options, state, suffix=""):
     """The reference with the weights of a trained tree."""
-    tree, blocks, n_features = state[f"tree{suffix}"], copy(state[f"blocks{suffix}"]), len(state["scale"].inverse)
-    model.unfold(blocks, model.starts_of(options, tree))
-    nodes = []
+    tree, blocks, n_features = state[f"tree{suffix}"], state[f"blocks{suffix}"], len(state["scale"].inverse)
+    packed, nodes = isinstance(blocks, PackedBlocks), []
     for n in range(int(tree.n_nodes[0])):
         size = int(tree.size[n])
         weight, total = np.zeros((2, n_features, size))
-        for f, record in zip(*model.table_of(blocks, n), strict=True):
-            weight[f], total[f] = blocks.weight[record, :size], blocks.total[record, :size]
+        if packed:
+            feature, weights = model.dense_weights(blocks, n, 0.0)
+            weight[feature] = weights[:, :size]
+        else:
+            for f, record in zip(*model.table_of(blocks, n), strict=True):
+                weight[f], total[f] = blocks.weight[record, :size], blocks.total[record, :size]
         outputs, bias = tree.outputs[n, :size].tolist(), blocks.bias[n, :size].astype(float)
         where = int(tree.parent[n]), int(tree.place[n])
         nodes.append(Node(outputs, bool(tree.is_leaf[n]), *where, weight, total, bias))
@@ -140,13 +144,17 @@ def check_tree(options, state, labels, suffix=""):
     read, records = read_tree(options, state, suffix), []
     for number, node in enumerate(read.nodes):
         size, squares = len(node.outputs), (node.total**2).sum(axis=0)
-        assert np.abs(blocks.sq_norm[number, :size]) == pytest.approx(squares, rel=1e-4, abs=1e-6)
-        assert not blocks.sq_norm[number, size:].any()
         unused = first_bias(options, node.is_leaf)
         assert np.all(blocks.bias[number, size:] == unused)  # a new output begins with it
+        if isinstance(blocks, PackedBlocks):
+            assert not model.dense_weights(blocks, number, 0.0)[1][:, size:].any()
+            continue
+        assert blocks.sq_norm[number, :size] == pytest.approx(squares, rel=1e-4, abs=1e-6)
+        assert not blocks.sq_norm[number, size:].any()
         own = model.table_of(blocks, number)[1].tolist()
         assert not blocks.weight[own, size:].any()
         assert not blocks.total[own, size:].any()
         records += own
-    assert sorted(records) == list(range(int(blocks.n_records[0])))  # each in one table
+    if isinstance(blocks, Blocks):
+        assert sorted(records) == list(range(int(blocks.n_records[0])))  # each in one table
     return read

@@ -15,6 +15,7 @@ from .invariants import need
 from .state import Array, Field, State
 
 FAR = 4.0
+_AT_A_TIME = 1 << 22  # values
 _LARGE = 0.9  # of the columns are not larger than usual; rare words have large weights
 
 
@@ -39,8 +40,11 @@ def measure(batch: Batch, weights: np.ndarray, n_features: int, centre: bool) ->
         squares = np.einsum("ij,ij->j", batch.values, batch.values, dtype=float)
         counts = np.count_nonzero(batch.values, axis=0)
     else:
-        squares = np.bincount(batch.indices, batch.values.astype(float) ** 2, n_features)
-        counts = np.bincount(batch.indices, batch.values != 0, n_features)
+        squares, counts = np.zeros((2, n_features))
+        for first in range(0, len(batch.values), _AT_A_TIME):  # so that temporary arrays are small
+            part = slice(first, first + _AT_A_TIME)
+            squares += np.bincount(batch.indices[part], batch.values[part].astype(float) ** 2, n_features)
+            counts += np.bincount(batch.indices[part], batch.values[part] != 0, n_features)
     sizes = np.sqrt(squares / np.maximum(1, counts))
     most = FAR * np.quantile(sizes[sizes > 0], _LARGE) if sizes.any() else 0.0
     if most == 0 or (sizes <= most).all():

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
+from scipy.sparse.linalg import aslinearoperator
 from scipy.special import expit
+from sklearn.utils.extmath import row_norms
 
 from ..core.columns import as_matrix
 from ..core.inputs import Batch, Csr, Dense
@@ -27,17 +29,21 @@ from .kernels import (
     start_of,
 )
 from .neighbors import Neighbors, best_slope, nearest, no_neighbors, rows_to_keep, with_rows
-from .weights import LANES, SIZES, Blocks, enter_nodes, table_size
+from .weights import LANES, SIZES, Blocks, PackedBlocks, packed, weights_of
 
 N_DIMS = 64  # in which labels are grouped
 FEW_ROWS = 3.0  # per label: up to here votes have their full weight
 N_SAMPLE = 1 << 14  # (node, row) pairs from which the start is calibrated
+# Weights of sparse rows are left out up to the absolute value 4 / rows per label, at least 0.1 and at most 1. On
+# held-out rows of text, 1 is more accurate than 0.1 with 4 rows per label; 0.5 is less accurate with 20.
+_SMALLEST, _LEAST, _MOST = 4.0, 0.1, 1.0
 _MOST_RECORDS = 1 << 18  # blocks that one call of the trainer may write: bounds its memory
 _SHARES = 64  # into which the work is divided for threads
 _POWER_STEPS, _SWEEPS = 2, 10  # of the randomised SVD, of two-means
 _NEWTON_STEPS, _PENALTY = 50, 1e-3  # of the calibration
 _FEWEST_PAIRS, _HELD_OUT = 4096, 0.2  # (leaf, row) pairs, and the share of held-out rows, for nearest rows
 _FEW_LABELS = 512  # for which an exact decomposition is fast
+_LABELS_AT_A_TIME = 1 << 12  # whose sums are in memory together
 
 
 class _Task(NamedTuple):
@@ -98,54 +104,58 @@ def suffix_of(number: int) -> str:
     return f"_{number}" if number else ""
 
 
+def width_of(options: Options) -> int:
+    """Places for the outputs of a node."""
+    return -(-options.arity // LANES) * LANES
+
+
 def empty_blocks(options: Options, n_nodes: int, n_entries: int, n_records: int) -> Blocks:
     """Blocks without features."""
-    width = -(-options.arity // LANES) * LANES
-    return make(Blocks, node=n_nodes, entry=n_entries, record=n_records, place=width, table_size=SIZES)
+    sizes = {"node": n_nodes, "entry": n_entries, "record": n_records, "table_size": SIZES}
+    return make(Blocks, place=width_of(options), **sizes)
 
 
 # -- training ------------------------------------------------------------------------------------------------------
 
 
-def _train_tree(task: _Task) -> tuple[Options, Blocks, Neighbors | None]:
+def _train_tree(task: _Task) -> tuple[Options, PackedBlocks, Neighbors | None]:
     """Routers first; the paths that they choose then determine which rows a leaf learns from.
 
-    Returns the options with a calibrated start, the blocks, and nearest rows if they help.
+    Returns the options with a calibrated start, the weights, and nearest rows if they help.
     """
     tree, options = task.tree, task.options
-    blocks = empty_blocks(options, len(tree.parent), 1, 1)
+    bias = np.zeros((len(tree.parent), width_of(options)), np.float32)
     pairs = _router_pairs(tree, task.labels)
-    start, bias = _start(task, blocks, pairs, False)
-    options = options._replace(router_start=start.cosine, router_bias=bias)
+    start, router_bias = _start(task, pairs, False)
+    options = options._replace(router_start=start.cosine, router_bias=router_bias)
     task = task._replace(options=options)
-    blocks.bias[tree.is_leaf == 0] = first_bias(options, False)
-    routers = _train(task, blocks, pairs, start)
-    blocks = _enter(options, blocks, [routers])
-    pairs = _leaf_pairs(task, blocks)
-    start, bias = _start(task, blocks, pairs, True)
-    options = options._replace(start=start.cosine, bias=bias)
-    blocks.bias[tree.is_leaf != 0] = first_bias(options, True)
-    neighbors = _neighbors(task, blocks, pairs, start)
-    return options, _enter(options, blocks, [routers, _train(task, blocks, pairs, start)]), neighbors
+    bias[tree.is_leaf == 0] = first_bias(options, False)
+    routers = _train(task, bias, pairs, start)
+    pairs = _leaf_pairs(task, _join(bias, routers))
+    start, leaf_bias = _start(task, pairs, True)
+    options = options._replace(start=start.cosine, bias=leaf_bias)
+    bias[tree.is_leaf != 0] = first_bias(options, True)
+    neighbors = _neighbors(task, bias, pairs, start)
+    return options, _join(bias, [*routers, *_train(task, bias, pairs, start)]), neighbors
 
 
-def _neighbors(task: _Task, blocks: Blocks, pairs: Pairs, start: Start) -> Neighbors | None:
+def _neighbors(task: _Task, bias: np.ndarray, pairs: Pairs, start: Start) -> Neighbors | None:
     """Training rows of each label, if held-out rows of a sample of leaves are predicted better with them."""
     options, rows, label = task.options, task.rows, task.labels.label
     suited = isinstance(rows.batch, Dense) and not (options.multilabel or options.normalize or options.n_trees > 1)
     if not (options.neighbors and suited and len(pairs.node)):
         return None
     kept = rows_to_keep(label, rows.weight, len(task.scale.inverse), len(task.tree.leaf_of), options.seed)
-    slope = _slope(task, blocks, pairs, start, kept) if len(kept) else 0.0
+    slope = _slope(task, bias, pairs, start, kept) if len(kept) else 0.0
     if slope == 0.0:
         return None
     neighbors = no_neighbors(len(task.scale.inverse), slope)
     return with_rows(neighbors, rows.batch.values[kept], label[kept])
 
 
-def _slope(task: _Task, blocks: Blocks, pairs: Pairs, start: Start, kept: np.ndarray) -> float:
+def _slope(task: _Task, bias: np.ndarray, pairs: Pairs, start: Start, kept: np.ndarray) -> float:
     """The weight of distances, from leaves that are trained without some of their rows."""
-    rng, options = np.random.default_rng(task.options.seed), task.options
+    rng = np.random.default_rng(task.options.seed)
     most = max(_FEWEST_PAIRS, len(pairs.node) // 5)
     leaves = rng.permutation(np.unique(pairs.node))
     sizes = np.bincount(pairs.node)[leaves]
@@ -154,28 +164,19 @@ def _slope(task: _Task, blocks: Blocks, pairs: Pairs, start: Start, kept: np.nda
     chosen = np.sort(rng.permutation(chosen)[: 2 * most])  # the leaf of a small tree has all rows
     held = (pairs.true[chosen] != 0) & (rng.random(len(chosen)) < _HELD_OUT)
     learned, held = (Pairs(*(array[part] for array in pairs)) for part in (chosen[~held], chosen[held]))
-    scratch = blocks._replace(bias=blocks.bias.copy(), sq_norm=blocks.sq_norm.copy())
-    nodes, n_features, width = np.unique(learned.node), len(task.scale.inverse), blocks.bias.shape[1]
-    shape = len(nodes) * n_features, width
-    out = Trained(
-        nodes,
-        np.zeros(len(nodes), np.int64),
-        np.empty(shape[0], np.int32),
-        np.empty(shape, np.float32),
-        np.empty(shape, np.float32),
-    )
-    fit_nodes(task.tree, scratch, task.scale, task.rows, learned, start, options, out)
+    bias = bias.copy()
+    blocks = _join(bias, _train(task, bias, learned, start))
     used = np.zeros(len(task.rows.weight), bool)
     used[learned.row[learned.true != 0]] = True
     kept = kept[used[kept]]
-    parts, end = [], np.cumsum(out.n_blocks)
-    for k, node in enumerate(nodes):
-        own, block = held.node == node, slice(end[k] - out.n_blocks[k], end[k])
+    parts = []
+    for node in np.unique(learned.node):
+        own, first, last = held.node == node, *blocks.first[node : node + 2]
         near = kept[task.tree.leaf_of[task.labels.label[kept]] == node]
         if own.any() and len(near):
-            weight = np.zeros((n_features, width), np.float32)
-            weight[out.feature[block]] = out.weight[block]
-            parts.append(_held_out_scores(task, node, weight, scratch.bias[node], held.row[own], near))
+            weight = np.zeros((len(task.scale.inverse), bias.shape[1]), np.float32)
+            weight[blocks.feature[first:last]] = weights_of(blocks, first, last)
+            parts.append(_held_out_scores(task, node, weight, bias[node], held.row[own], near))
     if not parts:
         return 0.0
     scores, distances, places = map(np.concatenate, zip(*parts, strict=True))
@@ -193,7 +194,7 @@ def _held_out_scores(task: _Task, node: int, weight: np.ndarray, bias: np.ndarra
     return scores, nearest(values[row], values[near], place, len(bias)), task.tree.place_of[labels[row]]
 
 
-def _start(task: _Task, blocks: Blocks, pairs: Pairs, leaf: bool) -> tuple[Start, float]:
+def _start(task: _Task, pairs: Pairs, leaf: bool) -> tuple[Start, float]:
     """Weights and bias of the start: those given, or a logistic regression of the true outputs on the start scores.
 
     It uses a sample of nodes and no weights of rows. No row is in the sums that it is compared with, so the result
@@ -211,9 +212,9 @@ def _start(task: _Task, blocks: Blocks, pairs: Pairs, leaf: bool) -> tuple[Start
     chosen = Pairs(*(np.concatenate([a[first[k] : first[k] + sizes[k]] for k in nodes]) for a in pairs))
     every = max(1, len(chosen.node) // N_SAMPLE)
     kept = np.concatenate([first[k] + np.arange(0, sizes[k], every) for k in nodes])
-    scores = np.zeros((2, len(kept), blocks.bias.shape[1]), np.float32)
+    scores = np.zeros((2, len(kept), width_of(task.options)), np.float32)
     for one, out in zip((Start(1.0, 0.0), Start(0.0, 1.0)), scores[: 1 + with_votes], strict=False):
-        left_out_scores(task.tree, blocks, task.scale, task.rows, chosen, one, every, out)
+        left_out_scores(task.tree, task.scale, task.rows, chosen, one, every, out)
     place = np.arange(scores.shape[2])
     used = (place < task.tree.size[pairs.node[kept], None]) & ~np.isnan(scores[0])
     true = (pairs.true[kept, None] >> place.astype(np.uint64) & np.uint64(1))[used].astype(float)
@@ -255,25 +256,17 @@ def _router_pairs(tree: LabelTree, labels: Labels) -> Pairs:
     """The rows of each inner node: those with a label below it; the root has all rows."""
     n_rows = len(labels.pointer) - 1
     row = np.repeat(np.arange(n_rows), np.diff(labels.pointer))
-    child = tree.leaf_of[labels.label].astype(np.int64)
-    nodes, rows, true = [], [], []
-    while len(child) and child[0] > 0:
-        parent = tree.parent[child].astype(np.int64)
-        _, first = np.unique(row * len(tree.parent) + child, return_index=True)
-        row, child, parent = row[first], child[first], parent[first]
-        nodes.append(parent)
-        rows.append(row)
-        true.append(np.uint64(1) << tree.place[child].astype(np.uint64))
-        child = parent
-    if tree.is_leaf[0] == 0:
-        unlabelled = np.flatnonzero(np.diff(labels.pointer) == 0)
-        nodes.append(np.zeros(len(unlabelled), np.int64))
-        rows.append(unlabelled)
-        true.append(np.zeros(len(unlabelled), np.uint64))
-    return _merge_pairs(nodes, rows, true, n_rows)
+    node, place = tree.leaf_of[labels.label], tree.place_of[labels.label]
+    keys, places = [np.empty(0, np.int64)], [place[:0]]
+    while len(node) and node[0] > 0:
+        node, place = tree.parent[node], tree.place[node]
+        keys.append(node.astype(np.int64) * n_rows + row)
+        places.append(place)
+    unlabelled = np.flatnonzero(np.diff(labels.pointer) == 0) if tree.is_leaf[0] == 0 else row[:0]
+    return _pairs(unlabelled, np.concatenate(keys), np.concatenate(places), n_rows)
 
 
-def _leaf_pairs(task: _Task, blocks: Blocks) -> Pairs:
+def _leaf_pairs(task: _Task, blocks: PackedBlocks) -> Pairs:
     """The rows of each leaf: those whose paths reach it, and those with a label in it."""
     tree, labels, n = task.tree, task.labels, len(task.rows.weight)
     reached = np.empty((n, task.options.beam), np.int32)
@@ -286,10 +279,9 @@ def _leaf_pairs(task: _Task, blocks: Blocks) -> Pairs:
 
     step = 1 << 13
     _parallel(reach, [(first, min(n, first + step)) for first in range(0, n, step)], n_jobs=task.n_jobs)
-    rows = [np.repeat(np.arange(n), (reached >= 0).sum(axis=1)), np.repeat(np.arange(n), np.diff(labels.pointer))]
-    nodes = [reached[reached >= 0].astype(np.int64), tree.leaf_of[labels.label].astype(np.int64)]
-    true = [np.zeros(len(nodes[0]), np.uint64), np.uint64(1) << tree.place_of[labels.label].astype(np.uint64)]
-    return _merge_pairs(nodes, rows, true, n)
+    row, leaf = np.repeat(np.arange(n), np.diff(labels.pointer)), tree.leaf_of[labels.label].astype(np.int64)
+    others = (reached.astype(np.int64) * n + np.arange(n)[:, None])[reached >= 0]
+    return _pairs(others, leaf * n + row, tree.place_of[labels.label], n)
 
 
 def _part(batch: Batch, first: int, last: int) -> Batch:
@@ -299,35 +291,49 @@ def _part(batch: Batch, first: int, last: int) -> Batch:
     return Csr(batch.indptr[first : last + 1], batch.indices, batch.values)
 
 
-def _merge_pairs(nodes: list, rows: list, true: list, n_rows: int) -> Pairs:
-    """Pairs sorted by node and row, each pair once, its bits joined."""
-    if not sum(map(len, nodes)):
-        return Pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint64))
-    key = np.concatenate(nodes) * n_rows + np.concatenate(rows)
-    order = np.argsort(key, kind="stable")
-    key, bits = key[order], np.concatenate(true)[order]
-    first = np.flatnonzero(np.diff(key, prepend=-1))
-    return Pairs(key[first] // n_rows, key[first] % n_rows, np.bitwise_or.reduceat(bits, first))
+def _pairs(others: np.ndarray, keys: np.ndarray, places: np.ndarray, n_rows: int) -> Pairs:
+    """Pairs sorted by node and row, each once. A key is node x n_rows + row; those of true outputs come with places."""
+    known = np.unique(np.concatenate([others, keys]))
+    true = np.zeros(len(known), np.uint64)
+    np.bitwise_or.at(true, np.searchsorted(known, keys), np.uint64(1) << places.astype(np.uint64))
+    return Pairs((known // n_rows).astype(np.int32), (known % n_rows).astype(np.int32), true)
 
 
-def _train(task: _Task, blocks: Blocks, pairs: Pairs, start: Start) -> Trained:
-    """Train nodes on `n_jobs` threads."""
-    width = blocks.bias.shape[1]
+def _train(task: _Task, bias: np.ndarray, pairs: Pairs, start: Start) -> list[Trained]:
+    """Train nodes on `n_jobs` threads. Mutates: bias."""
+    width = bias.shape[1]
+    smallest = smallest_weight(task.rows.batch, task.labels.label)
 
     def run(part: slice, capacity: int) -> Trained:
         own = Pairs(*(array[part] for array in pairs))
         nodes = own.node[np.flatnonzero(np.diff(own.node, prepend=-1))]
-        weight, total = np.empty((capacity, width), np.float32), np.empty((capacity, width), np.float32)
-        out = Trained(nodes, np.zeros(len(nodes), np.int64), np.empty(capacity, np.int32), weight, total)
-        used = fit_nodes(task.tree, blocks, task.scale, task.rows, own, start, task.options, out)
-        return Trained(*out[:2], *(array[:used].copy() for array in out[2:]))
+        feature, lanes = np.empty(capacity, np.int32), np.empty((capacity, width // LANES), np.uint16)
+        out = Trained(nodes, np.zeros(len(nodes), np.int64), feature, lanes, np.empty(capacity * width, np.float32))
+        n, n_values = fit_nodes(task.tree, bias, task.scale, task.rows, own, start, task.options, smallest, out)
+        return Trained(*out[:2], feature[:n].copy(), lanes[:n].copy(), out.value[:n_values].copy())
 
-    parts, capacities = _chunks(task, pairs)
-    trained = _parallel(run, parts, capacities, n_jobs=task.n_jobs)
-    if not trained:
-        nothing, none = np.empty((0, width), np.float32), np.empty(0, np.int64)
-        return Trained(none, none, np.empty(0, np.int32), nothing, nothing)
-    return Trained(*map(np.concatenate, zip(*trained, strict=True)))
+    return _parallel(run, *_chunks(task, pairs), n_jobs=task.n_jobs)
+
+
+def smallest_weight(batch: Batch, labels: np.ndarray) -> np.float32:
+    """The absolute value up to which weights are left out."""
+    sparse = isinstance(batch, Csr) and len(labels) > 0
+    return np.float32(threshold_of(len(labels) / len(np.unique(labels))) if sparse else 0.0)
+
+
+def threshold_of(rows_per_label: float) -> float:
+    """The absolute value up to which weights of sparse rows are left out."""
+    return float(np.clip(_SMALLEST / rows_per_label, _LEAST, _MOST))
+
+
+def _join(bias: np.ndarray, parts: list[Trained]) -> PackedBlocks:
+    """The weights of all nodes; `parts` are in the order of nodes."""
+    counts = np.zeros(len(bias), np.int64)
+    for part in parts:
+        counts[part.node] = part.n_features
+    nothing = np.empty(0, np.int32), np.empty((0, bias.shape[1] // LANES), np.uint16), np.empty(0, np.float32)
+    arrays = [np.concatenate([empty, *(part[k] for part in parts)]) for k, empty in enumerate(nothing, 2)]
+    return packed(np.append(0, np.cumsum(counts)), bias, *arrays)
 
 
 def _chunks(task: _Task, pairs: Pairs) -> tuple[list[slice], list[int]]:
@@ -365,16 +371,6 @@ def _parallel(function: Callable, *arguments: list, n_jobs: int) -> list:
         return list(pool.map(function, *arguments))
 
 
-def _enter(options: Options, old: Blocks, parts: list[Trained]) -> Blocks:
-    """Blocks with the tables of all trained nodes; biases and lengths stay."""
-    nodes, counts, feature, weight, total = map(np.concatenate, zip(*parts, strict=True))
-    sizes = sum(int(table_size(count)) for count in counts)
-    blocks = empty_blocks(options, len(old.first), max(1, sizes), 0)
-    blocks = blocks._replace(weight=weight, total=total, bias=old.bias, sq_norm=old.sq_norm)
-    enter_nodes(blocks, nodes, counts, feature)
-    return blocks
-
-
 # -- the tree over the labels --------------------------------------------------------------------------------------
 
 
@@ -390,11 +386,20 @@ def _cluster(options: Options, X: Any, rows: Rows, labels: Labels, n_classes: in
 
 
 def mean_directions(X: Any, Y: sp.csr_array) -> Any:
-    """The sum of the rows of each label, scaled to length 1; sparse if X is. Labels without rows give zeros."""
-    sums = Y.T.tocsr() @ X
+    """The sum of the rows of each label, scaled to length 1. Labels without rows give zeros.
+
+    A matrix, sparse if X is; for many labels and sparse rows an operator, because the sums would take more memory than
+    all rows if these have several labels each.
+    """
+    by_label = Y.T.tocsr()
+    if sp.issparse(X) and Y.shape[1] > _FEW_LABELS:
+        firsts = range(0, Y.shape[1], _LABELS_AT_A_TIME)
+        lengths = np.concatenate([row_norms(by_label[first : first + _LABELS_AT_A_TIME] @ X) for first in firsts])
+        scaled = sp.diags_array(_inverse(lengths).astype(np.float32)) @ by_label
+        return aslinearoperator(scaled) @ aslinearoperator(X)
+    sums = by_label @ X
     if sp.issparse(sums):
-        lengths = np.sqrt(np.asarray(sums.multiply(sums).sum(axis=1)).ravel())
-        return sp.csr_array(sp.diags_array(_inverse(lengths)) @ sums)
+        return sp.csr_array(sp.diags_array(_inverse(row_norms(sums))) @ sums)
     share = np.asarray(Y.sum(axis=0))
     sums = sums - sums.sum(axis=0) * (share / max(share.sum(), 1e-30))[:, None]
     return sums * _inverse(np.linalg.norm(sums, axis=1))[:, None]

@@ -27,33 +27,31 @@ from ..core.rng import uniform
 from ..core.state import Array
 from ..jit import device, inlined, kernel
 from .kernels import SMALLEST_GRADIENT
-from .weights import OpenNode, close_node, make_open_node, plain, score_row, step_row
+from .weights import LANES, OpenNode, close_node, make_open_node, plain, score_row, step_row
 
 VOTE_SMOOTHING = np.float32(1.0)  # mass of usual outputs that every feature is assumed to have seen
 CURVATURE = 0.25  # the largest second derivative of the log loss
 REST = 3  # epochs in which a row that needed no step is left out: most rows without a true output never need one
 # A node is trained when an epoch changes it less than this share of the first epoch.
 TOLERANCE = 0.02
-# After training, blocks of smaller weights are left out, unless the running sums need them.
-SMALLEST_WEIGHT = 0.01
 
 
 class Pairs(NamedTuple):
     """Which rows learn at which nodes, sorted by node and row."""
 
-    node: Array  # i8
-    row: Array  # i8
+    node: Array  # i4
+    row: Array  # i4
     true: Array  # u8: the outputs of the node that are true for the row, as bits
 
 
 class Trained(NamedTuple):
-    """Blocks of some nodes, node after node."""
+    """Packed weights of some nodes, node after node, as in `PackedBlocks`."""
 
     node: Array  # i8
-    n_blocks: Array  # i8: of each node
-    feature: Array  # (block,) i4
-    weight: Array  # (block, place) f4
-    total: Array  # (block, place) f4
+    n_features: Array  # i8: of each node
+    feature: Array  # (entry,) i4
+    lanes: Array  # (entry, part) u2
+    value: Array  # (value,) f4
 
 
 class Trainer(NamedTuple):
@@ -71,6 +69,7 @@ class Trainer(NamedTuple):
     others: Array  # (row of the node,): the same for all other outputs
     mass: Array  # (number,): of each feature, over all outputs
     usual: Array  # (place,): share of each output in all mass
+    sq_norm: Array  # (place,): squared lengths of the sums
 
 
 class Start(NamedTuple):
@@ -127,59 +126,61 @@ def make_trainer(rows, pairs, n_features, width):
         np.empty(most_rows, np.float32),
         np.empty(most + 1, np.float32),
         np.empty(width, np.float32),
+        np.empty(width),
     )
 
 
 @kernel
-def fit_nodes(tree, blocks, scale, rows, pairs, start, options, out):
-    """Train nodes on their rows; return the number of blocks written. Mutates: biases and lengths of blocks, out."""
-    trainer = make_trainer(rows, pairs, np.int64(len(scale.inverse)), blocks.bias.shape[1])
-    return _fit_nodes(tree, blocks, rows, pairs, start, options, out, trainer)
+def fit_nodes(tree, bias, scale, rows, pairs, start, options, smallest, out):
+    """Train nodes on their rows; return the numbers of features and weights written. Mutates: bias, out.
+
+    Weights of an absolute value up to `smallest` are left out.
+    """
+    trainer = make_trainer(rows, pairs, np.int64(len(scale.inverse)), bias.shape[1])
+    return _fit_nodes(tree, bias, rows, pairs, start, options, smallest, out, trainer)
 
 
 @device
-def _fit_nodes(tree, blocks, rows, pairs, start, options, out, trainer):
-    written, k, first = np.int64(0), np.int64(0), np.int64(0)
+def _fit_nodes(tree, bias, rows, pairs, start, options, smallest, out, trainer):
+    written, k, first = (np.int64(0), np.int64(0)), np.int64(0), np.int64(0)
     while first < len(pairs.node):
         last = end_of(pairs, first)
         node = pairs.node[first]
-        n = begin_node(tree.size[node], blocks.sq_norm[node], rows, pairs, first, last, start, trainer)
-        train_node(tree.size[node], blocks.bias[node], rows, pairs, first, last, options, trainer)
-        before = written
-        written = keep_blocks(n, trainer, written, out)
-        out.n_blocks[k] = written - before
-        for c in range(tree.size[node]):
-            blocks.sq_norm[node, c] = -blocks.sq_norm[node, c]  # folded
+        n = begin_node(tree.size[node], rows, pairs, first, last, start, trainer)
+        train_node(tree.size[node], bias[node], rows, pairs, first, last, options, trainer)
+        before = written[0]
+        written = pack_node(n, tree.size[node], smallest, trainer, written, out)
+        out.n_features[k] = written[0] - before
         close_node(trainer.opened, n)
         k, first = k + 1, last
     return written
 
 
 @kernel
-def left_out_scores(tree, blocks, scale, rows, pairs, start, every, out):
+def left_out_scores(tree, scale, rows, pairs, start, every, out):
     """Start scores of each output without the row itself, for every so many rows of each node.
 
     NaN for a true output of which no other row remains: its score would say nothing of running sums.
 
-    Mutates: lengths of blocks, out. Cost: O(non-zeros), and O(outputs) more for the rows chosen.
+    Mutates: out. Cost: O(non-zeros), and O(outputs) more for the rows chosen.
     """
-    trainer = make_trainer(rows, pairs, np.int64(len(scale.inverse)), blocks.bias.shape[1])
-    _left_out_scores(tree, blocks, rows, pairs, start, every, out, trainer)
+    trainer = make_trainer(rows, pairs, np.int64(len(scale.inverse)), out.shape[1])
+    _left_out_scores(tree, rows, pairs, start, every, out, trainer)
 
 
 @device
-def _left_out_scores(tree, blocks, rows, pairs, start, every, out, trainer):
+def _left_out_scores(tree, rows, pairs, start, every, out, trainer):
     opened, first, written = trainer.opened, np.int64(0), np.int64(0)
     while first < len(pairs.node):
         last = end_of(pairs, first)
         node = pairs.node[first]
-        n = begin_node(tree.size[node], blocks.sq_norm[node], rows, pairs, first, last, start, trainer)
+        n = begin_node(tree.size[node], rows, pairs, first, last, start, trainer)
         for q in range(first, last, every):
             score_start(rows, pairs, q, trainer)
             add_left_out(pairs.true[q], q - first, tree.size[node], trainer)
             for c in range(tree.size[node]):
                 out[written, c] = trainer.score[c]
-                if is_true(pairs.true[q], c) and is_alone(rows, pairs.row[q], blocks.sq_norm[node, c]):
+                if is_true(pairs.true[q], c) and is_alone(rows, pairs.row[q], trainer.sq_norm[c]):
                     out[written, c] = np.nan
             written += 1
         close_node(opened, n)
@@ -187,14 +188,14 @@ def _left_out_scores(tree, blocks, rows, pairs, start, every, out, trainer):
 
 
 @device
-def begin_node(n_outputs, sq_norm, rows, pairs, first, last, start, trainer):
+def begin_node(n_outputs, rows, pairs, first, last, start, trainer):
     """Running sums and start weights of a node, and what they are without each row; return the number of features.
 
-    Mutates: sq_norm, trainer.
+    Mutates: trainer.
     """
     n = gather(rows, pairs, first, last, n_outputs, trainer)
-    start_weights(n, n_outputs, start, sq_norm, trainer)
-    leave_out(n_outputs, start, sq_norm, rows, pairs, first, last, trainer)
+    start_weights(n, n_outputs, start, trainer)
+    leave_out(n_outputs, start, rows, pairs, first, last, trainer)
     if start.votes > 0.0:
         add_votes(n, n_outputs, start.votes, trainer)
     return n
@@ -264,9 +265,9 @@ def gather(rows, pairs, first, last, n_outputs, trainer):
 
 
 @device
-def start_weights(n, n_outputs, start, sq_norm, trainer):
-    """Weights that give start.cosine x cosine to the running sum of each output. Mutates: sq_norm, trainer."""
-    total, weight, length = trainer.total, trainer.opened.weight, trainer.opened.length
+def start_weights(n, n_outputs, start, trainer):
+    """Weights that give start.cosine x cosine to the running sum of each output. Mutates: trainer."""
+    total, weight, length, sq_norm = trainer.total, trainer.opened.weight, trainer.opened.length, trainer.sq_norm
     width, all_mass = total.shape[1], np.float32(0.0)
     for c in range(width):
         sq_norm[c] = 0.0
@@ -302,13 +303,13 @@ def add_votes(n, n_outputs, votes, trainer):
 
 
 @device
-def leave_out(n_outputs, start, sq_norm, rows, pairs, first, last, trainer):
+def leave_out(n_outputs, start, rows, pairs, first, last, trainer):
     """What the start scores of each row lose at its true outputs without the row itself. Mutates: trainer.
 
     If s is the running sum with the row x of weight w: (s - w x).x / |s - w x| in place of s.x / |s|, and the votes of
     the mass without w x.
     """
-    end = np.int64(0)
+    end, sq_norm = np.int64(0), trainer.sq_norm
     for q in range(first, last):
         i, true, at = pairs.row[q], pairs.true[q], end
         end += n_bits(true)
@@ -418,19 +419,48 @@ def shuffle(order, n, seed, epoch):
 
 
 @device
-def keep_blocks(n, trainer, written, out):
-    """Append the blocks worth keeping, the start in their weights; return their number. Mutates: out."""
-    weight, total = trainer.opened.weight, trainer.total
-    width = weight.shape[1]
-    for at in range(1, n + 1):
-        keep = False
-        for c in range(width):
-            if total[at, c] != 0.0 or abs(weight[at, c]) >= SMALLEST_WEIGHT:
-                keep = True
-        if keep:
-            out.feature[written] = trainer.opened.feature[at]
-            for c in range(width):
-                out.weight[written, c] = weight[at, c]
-                out.total[written, c] = total[at, c]
-            written += 1
-    return written
+def pack_node(n, n_outputs, smallest, trainer, written, out):
+    """Append the weights of a node above `smallest`, in the order of features; return the new ends. Mutates: out.
+
+    `written` are the numbers of features and weights so far. Cost: O(n x (log n + outputs)).
+    """
+    entry, end = written
+    opened = trainer.opened
+    features = opened.feature[1 : n + 1]
+    sort(features, n)
+    for f in features:
+        weights, before = opened.weight[opened.local[f]], end
+        for part in range(out.lanes.shape[1]):
+            out.lanes[entry, part] = 0
+        for c in range(n_outputs):
+            if abs(weights[c]) > smallest:
+                out.lanes[entry, c // LANES] |= np.uint16(1) << np.uint16(c % LANES)
+                out.value[end] = weights[c]
+                end += 1
+        if end > before:
+            out.feature[entry] = f
+            entry += 1
+    return entry, end
+
+
+@device
+def sort(values, n):
+    """Sort the first n values (heapsort, in place). Mutates: values. Cost: O(n log n)."""
+    for k in range(n // 2 - 1, -1, -1):
+        sift_down(values, k, n)
+    for last in range(n - 1, 0, -1):
+        values[0], values[last] = values[last], values[0]
+        sift_down(values, np.int64(0), last)
+
+
+@device
+def sift_down(values, k, n):
+    """Restore the heap of n values below place k. Mutates: values. Cost: O(log n)."""
+    while 2 * k + 1 < n:
+        child = 2 * k + 1
+        if child + 1 < n and values[child + 1] > values[child]:
+            child += 1
+        if values[k] >= values[child]:
+            return
+        values[k], values[child] = values[child], values[k]
+        k = child

@@ -1,7 +1,7 @@
 """Label tree: online learning, prediction, memory and model files. The rules are in `kernels.py`."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,15 @@ from ..core.invariants import check_scale, check_seen, need, need_range
 from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
 from ..core.protocol import Predictions, Scored, as_labels, rows_of
 from ..core.state import Scale, Seen, State, copy, cut, make, resize
-from .fit import empty_blocks, fit, height_of, n_children, suffix_of  # noqa: F401  (fit is one of the model's functions)
+from .fit import (
+    empty_blocks,
+    fit,  # noqa: F401  (one of the model's functions)
+    height_of,
+    n_children,
+    suffix_of,
+    threshold_of,
+    width_of,
+)
 from .growth import DEEPEST
 from .kernels import (
     Found,
@@ -23,12 +31,13 @@ from .kernels import (
     learn_batch,
     merge_batch,
     predict_batch,
+    start_of,
 )
 from .neighbors import BEST, Neighbors, check_neighbors, rank_again, with_rows
-from .weights import LANES, SIZES, Blocks, SlimBlocks, subtract, table_size
+from .weights import LANES, SIZES, Blocks, PackedBlocks, enter_nodes, packed, table_size, weights_of
 
 NAME = "label-tree"
-_TREE = {"tree": LabelTree, "blocks": (Blocks, SlimBlocks)}
+_TREE = {"tree": LabelTree, "blocks": (Blocks, PackedBlocks)}
 GROUPS = {
     **_TREE,
     **{f"{name}_*": kinds for name, kinds in _TREE.items()},
@@ -75,20 +84,6 @@ def table_of(blocks: Blocks, node: int) -> tuple[np.ndarray, np.ndarray]:
     return blocks.feature[table][used], blocks.record[table][used]
 
 
-def start_weights(blocks: Blocks, node: int, record: np.ndarray, start: float, sign: int) -> np.ndarray:
-    """start x direction of the running sums of a node, for sums that are part of the weights (sign -1) or not (1)."""
-    sq_norm = sign * blocks.sq_norm[node]
-    length = np.where(sq_norm > 0, start / np.sqrt(np.where(sq_norm > 0, sq_norm, 1)), 0).astype(np.float32)
-    return blocks.total[record] * length
-
-
-def unfold(blocks: Blocks, starts: np.ndarray) -> None:
-    """Take the start out of the weights of all nodes; `starts` has its weight for each node. Mutates: blocks."""
-    for node in np.flatnonzero((blocks.sq_norm < 0).any(axis=1)).tolist():
-        record = table_of(blocks, node)[1]
-        subtract(blocks.weight, record, start_weights(blocks, node, record, starts[node], -1), blocks.sq_norm[node])
-
-
 # -- online learning -----------------------------------------------------------------------------------------------
 
 
@@ -101,9 +96,12 @@ def learn(
         learned = weights > 0
         state["neighbors"] = with_rows(state["neighbors"], rows.batch.values[learned], labels.label[learned])
     before = Stream(*(copy(state[name]) for name in Stream._fields))
-    if state["seen"].mass[0] == 0.0:  # the first rows since `fit`: the running sums change from now on
-        for tree, blocks in trees_of(state):
-            unfold(blocks, starts_of(options, tree))
+    for number, (tree, blocks) in enumerate(trees_of(state)):
+        old = isinstance(blocks, Blocks) and state["seen"].mass[0] == 0.0 and (blocks.sq_norm < 0).any()
+        if old:  # a file of an earlier version: the start is part of the weights, and the sums are still there
+            blocks = pack(tree, blocks, starts_of(options, tree), 0.0)
+        if isinstance(blocks, PackedBlocks):
+            state[f"blocks{suffix_of(number)}"] = unpack(options, tree, blocks)
     for number, (tree, blocks) in enumerate(trees_of(state)):
         # What is counted over rows is counted once: further trees count in copies.
         stream = Stream(*(copy(group) if number else state[name] for name, group in before._asdict().items()))
@@ -114,6 +112,43 @@ def learn(
                 own = labels.label[labels.pointer[begin] : labels.pointer[begin + 1]]
                 _enlarge(state, suffix_of(number), int(own.max(initial=0)))
                 tree, blocks = trees_of(state)[number]
+
+
+def _lengths(blocks: Blocks, node: int, start: float) -> np.ndarray:
+    """start / length of the running sum of each output of a node."""
+    sq_norm = blocks.sq_norm[node]
+    return np.where(sq_norm > 0, start / np.sqrt(np.where(sq_norm > 0, sq_norm, 1)), 0).astype(np.float32)
+
+
+def unpack(options: Options, tree: LabelTree, blocks: PackedBlocks) -> Blocks:
+    """The same scores in tables to which features can be added, with running sums.
+
+    The sums of the rows in `fit` were not kept. The weights of a label are its mean row and corrections, so its sum is
+    estimated as its weights, scaled to the number of its rows; the sum of a child is that of its labels.
+    """
+    counts = np.diff(blocks.first)
+    n_entries = sum(int(table_size(count)) for count in counts[counts > 0])
+    n_entries, n_records = max(_FIRST["entry"], n_entries), max(_FIRST["record"], len(blocks.feature))
+    out = empty_blocks(options, len(blocks.bias), n_entries, n_records)
+    out.bias[:] = blocks.bias
+    nodes = np.flatnonzero(counts)
+    enter_nodes(out, nodes, counts[nodes], blocks.feature)
+    mass = tree.mass[np.maximum(tree.outputs, 0)]
+    for node in range(int(tree.n_nodes[0]) - 1, -1, -1):  # children before their parents
+        own, size = slice(*blocks.first[node : node + 2]), tree.size[node]
+        weight, total = weights_of(blocks, own.start, own.stop), out.total[own]
+        if tree.is_leaf[node]:
+            total[:] = weight
+            lengths = np.linalg.norm(total[:, :size], axis=0)
+            total[:, :size] *= np.divide(mass[node, :size], lengths, out=np.zeros(size), where=lengths > 0)
+        else:
+            for place, child in enumerate(tree.outputs[node, :size]):
+                below = slice(*blocks.first[child : child + 2])
+                _, at, of = np.intersect1d(blocks.feature[own], blocks.feature[below], True, return_indices=True)
+                total[at, place] = out.total[below][of].sum(axis=1)
+        out.sq_norm[node] = np.einsum("fc,fc->c", total, total, dtype=float)
+        out.weight[own] = weight - total * _lengths(out, node, start_of(options, tree.is_leaf[node]))
+    return out
 
 
 def _enlarge(state: State, suffix: str, label: int) -> None:
@@ -237,18 +272,31 @@ def width(options: Options, state: State) -> int:
     return len(trees_of(state)) * _most_labels(options, state)
 
 
-def memory(
-    options: Options, n_features: int, n_classes: int, n_rows: int | None = None, n_nonzero: float = 0.0
-) -> int:
-    """Bytes of a model after `fit`, if every row has every feature, or `n_rows` rows have `n_nonzero` features each."""
-    width, n_nodes, total = -(-options.arity // LANES) * LANES, 1, 0.0
+class Size(NamedTuple):
+    """Sparse training rows, for an estimate of memory."""
+
+    n_rows: int
+    n_nonzero: float  # per row
+    n_labels: float  # per row
+
+
+def memory(options: Options, n_features: int, n_classes: int, size: Size | None = None) -> int:
+    """Bytes of a model after `fit`, if every node has all features, or of sparse rows.
+
+    For sparse rows the features of a node are counted as if all were equally frequent. How many of its weights are kept
+    was fitted to seven sets: the more often a feature occurs at a node, the more outputs have a weight for it, and the
+    fewer rows a label has, the more weights are left out.
+    """
+    width, n_nodes, total = width_of(options), 1, 0.0
     for below in range(height_of(n_classes, options.arity), -1, -1):
-        known = float(n_features)  # per node
-        if n_rows is not None:
-            # A row leaves blocks at about one node of each level; elsewhere it needs few steps.
-            per_node = n_rows * n_nonzero / n_nodes
-            known *= 1 - math.exp(-per_node / n_features)  # distinct ones among so many equally frequent features
-        total += n_nodes * (8 * width * known + 8 * int(table_size(known)) + 12 * width + 4 * options.arity + 37)
+        known, n_weights, kept = float(n_features), float(options.arity), 1.0  # per node; per feature; share of them
+        if size is not None:
+            per_node = size.n_rows * size.n_nonzero * (1.0 if below else size.n_labels) / n_nodes
+            known *= 1 - math.exp(-per_node / n_features)  # distinct ones among so many
+            n_weights = min(n_weights, 1 + per_node / known / 3) if known else 0.0
+            kept = 1 / (1 + 2 * threshold_of(size.n_rows * size.n_labels / n_classes))
+        per_feature = 8 + 2 * width // LANES + 4 * n_weights
+        total += n_nodes * (known * kept * per_feature + 4 * width + 4 * options.arity + 29)
         if below:
             n_nodes *= n_children(-(-n_classes // n_nodes), options.arity, below)
     return int(options.n_trees * (total + 16 * n_classes) + 12 * n_features)
@@ -289,9 +337,9 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
         shape = len(tree.parent), -(-options.arity // LANES) * LANES
         name = f"blocks{suffix_of(number)}.bias"
         need(blocks.bias.shape == shape, f"{name} has the shape {blocks.bias.shape}, not {shape}.")
-        need(isinstance(blocks, SlimBlocks) == slim, "the weights do not have the form of a slim or a full model.")
-        if isinstance(blocks, SlimBlocks):
-            check_slim_blocks(blocks, n_features)
+        need(not slim or isinstance(blocks, PackedBlocks), "the weights do not have the form of a slim model.")
+        if isinstance(blocks, PackedBlocks):
+            check_packed_blocks(blocks, n_features)
         else:
             check_blocks(blocks, n_features)
     check_scale(state["scale"], n_features)
@@ -372,7 +420,7 @@ def _free_tables(blocks: Blocks, n_entries: int) -> list[tuple[int, int]]:
     return out
 
 
-def check_slim_blocks(blocks: SlimBlocks, n_features: int) -> None:
+def check_packed_blocks(blocks: PackedBlocks, n_features: int) -> None:
     """Sorted features, and as many weights as the lanes have bits."""
     n, n_nodes = len(blocks.feature), len(blocks.bias)
     need(len(blocks.first) == n_nodes + 1, f"blocks.first has {len(blocks.first)} places for {n_nodes} nodes.")
@@ -412,7 +460,7 @@ def slim(options: Options, state: State, n_classes: int, prune: float = 0.0) -> 
     return options, out
 
 
-def pack(tree: LabelTree, blocks: Blocks | SlimBlocks, starts: np.ndarray, prune: float) -> SlimBlocks:
+def pack(tree: LabelTree, blocks: Blocks | PackedBlocks, starts: np.ndarray, prune: float) -> PackedBlocks:
     """The weights of absolute value above `prune`, node by node in the order of features."""
     parts: list[tuple] = []
     for node, start in enumerate(starts):
@@ -423,24 +471,15 @@ def pack(tree: LabelTree, blocks: Blocks | SlimBlocks, starts: np.ndarray, prune
         bits = kept[known].reshape(-1, kept.shape[1] // LANES, LANES) << np.arange(LANES, dtype=np.uint16)
         parts.append((known.sum(), feature[known], bits.sum(axis=2, dtype=np.uint16), weights[kept]))
     counts, features, lanes, values = zip(*parts, strict=True)
-    lane, value = np.concatenate(lanes), np.concatenate(values)
-    if len(value) >= 1 << 32:
-        raise ValueError(f"The slim model has {len(value)} weights, more than a file can hold: use a larger prune.")
-    sizes = np.bitwise_count(lane).sum(axis=1, dtype=np.int64)
-    first, begin = np.cumsum((0, *counts)), (np.cumsum(sizes) - sizes).astype(np.uint32)
-    return SlimBlocks(first, np.concatenate(features), begin, lane, value, blocks.bias)
+    return packed(np.cumsum((0, *counts)), blocks.bias, *map(np.concatenate, (features, lanes, values)))
 
 
-def dense_weights(blocks: Blocks | SlimBlocks, node: int, start: float) -> tuple[np.ndarray, np.ndarray]:
+def dense_weights(blocks: Blocks | PackedBlocks, node: int, start: float) -> tuple[np.ndarray, np.ndarray]:
     """The features of a node, sorted, and their weights (feature, place) with the start in them."""
     if isinstance(blocks, Blocks):
         feature, record = table_of(blocks, node)
         order = np.argsort(feature, kind="stable")
         record = record[order]
-        return feature[order], blocks.weight[record] + start_weights(blocks, node, record, start, 1)
-    own = slice(blocks.first[node], blocks.first[node + 1])
-    bits = (blocks.lanes[own, :, None] >> np.arange(LANES, dtype=np.uint16)) & 1 != 0
-    weights = np.zeros((len(bits), blocks.bias.shape[1]), np.float32)
-    if len(bits):
-        weights[bits.reshape(weights.shape)] = blocks.value[blocks.begin[own][0] :][: bits.sum()]
-    return blocks.feature[own], weights
+        return feature[order], blocks.weight[record] + blocks.total[record] * _lengths(blocks, node, start)
+    first, last = blocks.first[node : node + 2]
+    return blocks.feature[first:last], weights_of(blocks, first, last)

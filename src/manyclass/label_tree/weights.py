@@ -7,10 +7,10 @@ array, all blocks another. The score of an output is
     bias + weight . x + start * cosine of x and `total`
 
 where `total` is the running sum of the rows that belong to the output: a good prediction from the first row on, which
-`weight` then corrects. After training in batch the last term is part of the weights ("folded"), so that predictions
-read half as much memory. Negative squared lengths mark folded nodes; `unfold` is called before online learning.
+`weight` then corrects.
 
-`SlimBlocks` is the form for predictions only: the weights that are not zero, packed, with the start in them.
+`PackedBlocks` is the form that `fit` and slim files have: only the weights that are not zero, with the start in them.
+Online learning unpacks them and begins with running sums that are estimated from the weights.
 """
 
 import math
@@ -47,13 +47,13 @@ class Blocks(NamedTuple):
     # Running sums of the rows of each output; larger ones could overflow in further sums.
     total: Annotated[Array, Field("f4", ("record", "place"), 0, limit=1e30)]
     bias: Annotated[Array, Field("f4", ("node", "place"), 0)]
-    sq_norm: Annotated[Array, Field("f8", ("node", "place"))]  # squared lengths of the sums; below 0: folded
+    sq_norm: Annotated[Array, Field("f8", ("node", "place"))]  # squared lengths of the sums
     free: Annotated[Array, Field("i8", ("table_size",), -1)]  # first free table of each size
     n_entries: Annotated[Array, Field("i8", ("one",))]
     n_records: Annotated[Array, Field("i8", ("one",))]
 
 
-class SlimBlocks(NamedTuple):
+class PackedBlocks(NamedTuple):
     """The features of each node, sorted, and their weights that are not zero."""
 
     first: Annotated[Array, Field("i8", ("node_end",))]  # where the features of a node begin; they end at the next
@@ -313,7 +313,7 @@ def add_found(values, n, scratch, out):
 
 @device
 def has_start(blocks, node):
-    """Whether the running sums of a node are not yet part of its weights. Cost: O(outputs)."""
+    """Whether an output of the node has a running sum. Cost: O(outputs)."""
     for c in range(blocks.sq_norm.shape[1]):
         if blocks.sq_norm[node, c] > 0.0:
             return True
@@ -419,7 +419,7 @@ def step_row(batch, i, scale, local, weight, bias, move, bias_rate):
         bias[c] -= np.float32(bias_rate) * move[c]
 
 
-# -- slim blocks ---------------------------------------------------------------------------------------------------
+# -- packed blocks -------------------------------------------------------------------------------------------------
 
 
 @device
@@ -471,29 +471,47 @@ def open_packed(blocks, node, out):
     return n
 
 
+def packed(first: Array, bias: Array, feature: Array, lanes: Array, value: Array) -> PackedBlocks:
+    """Packed blocks; the weights of each feature follow those of the feature before."""
+    if len(value) >= 1 << 32:
+        raise ValueError(f"The model has {len(value)} weights, more than its files can hold: use a larger prune.")
+    ends = np.cumsum(np.bitwise_count(lanes).sum(axis=1, dtype=np.int64))
+    return PackedBlocks(first, feature, np.append(0, ends)[: len(feature)].astype(np.uint32), lanes, value, bias)
+
+
+def weights_of(blocks: PackedBlocks, first: int, last: int) -> np.ndarray:
+    """The weights of entries first..last-1 as a matrix (entry, place)."""
+    bits = (blocks.lanes[first:last, :, None] >> np.arange(LANES, dtype=np.uint16)) & 1 != 0
+    bits = bits.reshape(len(bits), blocks.bias.shape[1])
+    at = blocks.begin[first:last, None] + np.cumsum(bits, axis=1, dtype=np.int64) - 1
+    out = np.zeros(bits.shape, np.float32)
+    out[bits] = blocks.value[at[bits]]
+    return out
+
+
 # -- blocks of either form: all that predictions know of them ------------------------------------------------------
 
 
 def score_outputs(blocks, node, batch, i, scale, start, scratch, out):
     """Scores of all outputs of a node for row i. Mutates: scratch, out."""
-    if isinstance(blocks, SlimBlocks):
+    if isinstance(blocks, PackedBlocks):
         return score_packed(blocks, node, batch, i, scale, out)
     return score_node(blocks, node, batch, i, scale, start, scratch, out)
 
 
 def open_outputs(blocks, node, start, out):
     """Prepare a node for many rows; return the number of its features. Mutates: out."""
-    return open_packed(blocks, node, out) if isinstance(blocks, SlimBlocks) else open_node(blocks, node, start, out)
+    return open_packed(blocks, node, out) if isinstance(blocks, PackedBlocks) else open_node(blocks, node, start, out)
 
 
 def n_known(blocks, node):
     """Number of features of a node."""
-    return blocks.first[node + 1] - blocks.first[node] if isinstance(blocks, SlimBlocks) else blocks.n_used[node]
+    return blocks.first[node + 1] - blocks.first[node] if isinstance(blocks, PackedBlocks) else blocks.n_used[node]
 
 
 @overload(score_outputs, jit_options=DEVICE_OPTIONS)
 def _score_outputs(blocks, node, batch, i, scale, start, scratch, out):
-    if blocks.instance_class is SlimBlocks:
+    if blocks.instance_class is PackedBlocks:
         return lambda blocks, node, batch, i, scale, start, scratch, out: score_packed(
             blocks, node, batch, i, scale, out
         )
@@ -504,26 +522,14 @@ def _score_outputs(blocks, node, batch, i, scale, start, scratch, out):
 
 @overload(open_outputs, jit_options=DEVICE_OPTIONS)
 def _open_outputs(blocks, node, start, out):
-    if blocks.instance_class is SlimBlocks:
+    if blocks.instance_class is PackedBlocks:
         return lambda blocks, node, start, out: open_packed(blocks, node, out)
     return lambda blocks, node, start, out: open_node(blocks, node, start, out)
 
 
 @overload(n_known, jit_options=DEVICE_OPTIONS)
 def _n_known(blocks, node):
-    if blocks.instance_class is SlimBlocks:
+    if blocks.instance_class is PackedBlocks:
         return lambda blocks, node: blocks.first[node + 1] - blocks.first[node]
     return lambda blocks, node: blocks.n_used[node]
 
-
-@kernel
-def subtract(weight, records, amounts, sq_norm):
-    """Take the start of one node out of its weights, in one step that an interrupt cannot cut.
-
-    Mutates: weight, sq_norm. Cost: O(blocks).
-    """
-    for r in range(len(records)):
-        for c in range(weight.shape[1]):
-            weight[records[r], c] -= amounts[r, c]
-    for c in range(len(sq_norm)):
-        sq_norm[c] = abs(sq_norm[c])

@@ -1,0 +1,115 @@
+"""Many labels: accuracy, time, memory and size of models beside other packages on large sets. See --help.
+
+The sets are folders in MANYCLASS_DATA; benchmarks/README.md says what they contain. Each cell runs in its own process,
+as in the race; `benchmarks.race_run` says what is measured. An interrupted run continues where it stopped.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+if __name__ == "__main__":
+    sys.path[0] = str(ROOT)  # of the repository: `benchmarks` is not installed
+
+from benchmarks.entrants import OURS, Entrant  # noqa: E402
+from benchmarks.origin import physical_bytes  # noqa: E402
+from benchmarks.race_run import DONE, Plan, read_cells, run_until_interrupted  # noqa: E402
+from benchmarks.sets import RaceSet  # noqa: E402
+from benchmarks.tables import markdown_table  # noqa: E402
+
+HOME = ROOT / "benchmarks" / "large"
+SETS: Mapping[str, RaceSet] = MappingProxyType(
+    {
+        one.name: one
+        for one in (
+            RaceSet("big-text-0.05", "made-up text, 0.05 x Amazon-670K", several=True, folder=True),
+            RaceSet("big-text-0.25", "made-up text, 0.25 x Amazon-670K", several=True, folder=True),
+            RaceSet("big-text-1.0", "made-up text, 1.0 x Amazon-670K", several=True, folder=True),
+            RaceSet("debian-contents", "path of a file to its Debian package", folder=True),
+        )
+    }
+)
+ENTRANTS: Mapping[str, Entrant] = MappingProxyType(
+    {
+        one.name: one
+        for one in (
+            Entrant("label-tree", "LabelTree", OURS, "LabelTreeClassifier"),
+            Entrant("pecos", "PECOS", "PECOS"),
+            Entrant("omikuji", "omikuji", "omikuji"),
+        )
+    }
+)
+
+
+def page(cells: Sequence[dict[str, Any]]) -> str:
+    """The results as Markdown, a table per set."""
+    dates = {cell["date"] for cell in cells}
+    parts = [
+        "# Many labels",
+        f"`python benchmarks/large.py` writes this page. {cells[0]['machine']}, {cells[0]['threads']} threads; "
+        f"{min(dates)} to {max(dates)}; commit {', '.join(sorted({cell['commit'] for cell in cells}))}. "
+        "All have default options. Peak: the most memory of the process in training and prediction, training rows "
+        "included. File: the model on disk, ours as `save` writes it. Prediction: five labels per row, all test rows "
+        "in one call, and one row at a time on one thread.",
+    ]
+    for name, one in SETS.items():
+        own = [cell for cell in cells if cell["set"] == name]
+        if own:
+            named = zip(("n_train", "n_classes", "n_features"), ("training rows", "labels", "features"), strict=True)
+            facts = ", ".join(f"{own[0][key]:,} {noun}" for key, noun in named)
+            parts += [f"## {one.title}", f"{facts}.", markdown_table(HEAD, [_row(cell) for cell in own])]
+    return "\n\n".join(parts) + "\n"
+
+
+HEAD = ["", "P@1", "P@3", "P@5", "training s", "peak GB", "file MB", "batch µs per row", "single µs"]
+
+
+def _row(cell: dict[str, Any]) -> list[str]:
+    title = ENTRANTS[cell["entrant"]].title
+    if cell["state"] != DONE:
+        return [title, f"{cell['state']}: {cell['reason']}", *[""] * (len(HEAD) - 2)]
+    return [
+        title,
+        *(f"{100 * cell['precision'][k]:.2f}" for k in ("1", "3", "5")),
+        f"{cell['train_seconds']:.1f}",
+        f"{cell['peak_bytes'] / 1e9:.2f}",
+        f"{cell['model_bytes'] / 1e6:.0f}",
+        f"{1e6 * cell['predict_seconds'] / cell['n_test']:.0f}",
+        f"{1e6 * (cell['predictor_seconds'] or cell['predict_one_seconds']):.0f}",
+    ]
+
+
+def main(arguments: Sequence[str] | None = None, home: Path = HOME) -> int:
+    """Run the cells that have no result yet, and write `results.md`."""
+    parser = argparse.ArgumentParser(description="Accuracy, time and memory with many labels.")
+    add = parser.add_argument
+    add("--sets", nargs="+", choices=list(SETS), default=list(SETS), metavar="SET")
+    add("--entrants", nargs="+", choices=list(ENTRANTS), default=list(ENTRANTS), metavar="NAME")
+    add("--again", nargs="+", default=[], metavar="NAME", help="anew: a set, an entrant or set/entrant")
+    add("--cap", type=float, default=1800.0, help="seconds for one cell (1800)")
+    add("--threads", type=int, default=2)
+    add("--page-only", action="store_true", help="run nothing, write the page")
+    add("--folder", default=".venv/peers", help="where other packages are installed (.venv/peers)")
+    options = parser.parse_args(arguments)
+    plan = Plan(
+        cells=home / "cells", environments=Path(options.folder), sets=options.sets, entrants=options.entrants,
+        known_sets=SETS, known_entrants=ENTRANTS, cap_seconds=options.cap, threads=options.threads,
+        memory_bytes=int(0.9 * (physical_bytes() or 0)) or None, again=options.again,
+    )  # fmt: skip
+    status = 0 if options.page_only else run_until_interrupted(plan)
+    cells = read_cells(plan.cells, SETS, ENTRANTS)
+    if cells:
+        text = page(cells)
+        (home / "results.md").write_text(text, encoding="utf-8")
+        print(text)
+        print(f"{len(cells)} cells in {os.path.relpath(home / 'results.md')}")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
