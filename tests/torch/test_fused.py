@@ -19,7 +19,8 @@ from manyclass.torch.search import plain_topk
 
 device, kind = sys.argv[1], getattr(torch, sys.argv[2])
 for n_classes, d, n_rows, visit, k, size in [
-    (500, 24, 40, 3, 5, 64), (500, 64, 1, 2, 1, 300), (90, 70, 33, 4, 16, 16), (700, 16, 5, 5, 3, 160)
+    (500, 24, 20, 3, 5, 64), (500, 64, 1, 2, 1, 300), (90, 70, 17, 4, 16, 16), (700, 16, 5, 5, 3, 160),
+    (1500, 16, 9, 20, 4, 16)
 ]:
     torch.manual_seed(n_classes + d)
     head = TreeHead(d, n_classes, cluster_size=size, visit=visit, device=device, dtype=kind)

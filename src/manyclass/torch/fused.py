@@ -16,6 +16,7 @@ from torch import Tensor
 
 _PROGRAMS = 528  # fewer units of work are divided into parts, so that a large device has enough to do
 _COLUMNS = 128  # summed at a time
+_GROUP = 64  # columns whose highest score is kept
 _BLOCK = 1024  # pairs per program that only counts or copies
 
 
@@ -24,24 +25,16 @@ _BLOCK = 1024  # pairs per program that only counts or copies
 
 @triton.jit
 def _best_kernel(
-    x, weight, bias, size, order, ends, tiles, best, slot, log_sums,
+    x, weight, bias, size, order, ends, tiles, unit_cluster, best, slot, log_sums,
     n_clusters, n_parts, visit, d, places,
     K: tl.constexpr, LANES: tl.constexpr, ROWS: tl.constexpr, CLASSES: tl.constexpr, DEPTH: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
     """One program takes up to ROWS pairs of one cluster and one part of its classes, tile by tile."""
     unit, part = tl.program_id(0), tl.program_id(1)
-    if unit >= tl.load(tiles + n_clusters - 1):
+    cluster = tl.load(unit_cluster + unit)
+    if cluster >= n_clusters:  # there are fewer units
         return
-    # The cluster of this unit: the first whose tiles end after it.
-    low, high = 0, n_clusters - 1
-    while low < high:
-        middle = (low + high) // 2
-        if tl.load(tiles + middle) > unit:
-            high = middle
-        else:
-            low = middle + 1
-    cluster = low
     end = tl.load(ends + cluster)
     begin = tl.load(ends + cluster - 1, mask=cluster > 0, other=0)
     first_tile = tl.load(tiles + cluster - 1, mask=cluster > 0, other=0)
@@ -117,19 +110,32 @@ def _merge_kernel(
 
 
 @triton.jit
-def _columns_kernel(scores, bias, index, log_prob, n_columns, K: tl.constexpr, COLUMNS: tl.constexpr):
-    """The best K columns of one row, and the log of their probability together under softmax."""
-    row, at = tl.program_id(0).to(tl.int64), tl.arange(0, COLUMNS)
-    inside = at < n_columns
-    score = tl.load(scores + row * n_columns + at, mask=inside, other=float("-inf")).to(tl.float32)
-    score += tl.load(bias + at, mask=inside, other=0.0).to(tl.float32)
-    highest = tl.max(score, 0)
-    total, together = tl.sum(tl.exp(score - highest), 0), 0.0
+def _columns_kernel(
+    scores, bias, index, log_prob, n_columns, K: tl.constexpr, GROUPS: tl.constexpr, WIDTH: tl.constexpr
+):  # fmt: skip
+    """The best K columns of one row, and the log of their probability together under softmax.
+
+    The highest score of each group of WIDTH columns is kept; only the group that lost its highest is read again.
+    """
+    row, group, inner = tl.program_id(0).to(tl.int64), tl.arange(0, GROUPS), tl.arange(0, WIDTH)
+    own_scores = scores + row * n_columns
+    at = group[:, None] * WIDTH + inner[None, :]
+    score = tl.load(own_scores + at, mask=at < n_columns, other=float("-inf")).to(tl.float32)
+    score += tl.load(bias + at, mask=at < n_columns, other=0.0).to(tl.float32)
+    high, place = tl.max(score, 1, return_indices=True)
+    highest = tl.max(high, 0)
+    total, together = tl.sum(tl.sum(tl.exp(score - highest), 1), 0), 0.0
     for rank in range(K):
-        high, place = tl.max(score, 0, return_indices=True)
-        tl.store(index + row * K + rank, place.to(tl.int64))
-        together += tl.exp(high - highest)
-        score = tl.where(at == place, float("-inf"), score)
+        best, g = tl.max(high, 0, return_indices=True)
+        i = tl.sum(tl.where(group == g, place, 0), 0)
+        tl.store(index + row * K + rank, (g * WIDTH + i).to(tl.int64))
+        together += tl.exp(best - highest)
+        column = g * WIDTH + inner
+        rest = tl.load(own_scores + column, mask=column < n_columns, other=float("-inf")).to(tl.float32)
+        rest += tl.load(bias + column, mask=column < n_columns, other=0.0).to(tl.float32)
+        rest = tl.where((rest < best) | ((rest == best) & (inner > i)), rest, float("-inf"))
+        next_high, next_place = tl.max(rest, 0, return_indices=True)
+        high, place = tl.where(group == g, next_high, high), tl.where(group == g, next_place, place)
     tl.store(log_prob + row, tl.log(together / total))
 
 
@@ -177,11 +183,13 @@ def best_in_clusters(
     rows, classes, units, parts = shape_of(n_rows * visit, n_clusters, places)
     order, ends, count = group_by_cluster(cluster, n_clusters)
     tiles = torch.cumsum((count + (rows - 1)) // rows, 0, dtype=torch.int32)
+    unit = torch.arange(units, device=x.device, dtype=torch.int32)
+    unit_cluster = torch.searchsorted(tiles, unit, right=True, out_int32=True)  # the first whose tiles end after it
     best = torch.empty(n_rows, visit * parts * k, device=x.device)
     slot = torch.empty_like(best, dtype=torch.int32)
     log_sums = torch.empty(n_rows, visit * parts, device=x.device)
     _best_kernel[(units, parts)](
-        x, weight, bias, size, order, ends, tiles, best, slot, log_sums,
+        x, weight, bias, size, order, ends, tiles, unit_cluster, best, slot, log_sums,
         n_clusters, parts, visit, d, places,
         K=k, LANES=max(2, triton.next_power_of_2(k)), ROWS=rows, CLASSES=classes, DEPTH=64,
         PRECISION="ieee" if x.dtype == torch.float32 else "tf32", num_warps=4, num_stages=3,
@@ -208,10 +216,10 @@ def best_columns(scores: Tensor, bias: Tensor, k: int) -> tuple[Tensor, Tensor]:
     n_rows, n_columns = scores.shape
     index = torch.empty(n_rows, k, device=scores.device, dtype=torch.int64)
     log_prob = torch.empty(n_rows, device=scores.device)
-    columns = triton.next_power_of_2(n_columns)
+    groups = max(2, triton.next_power_of_2(triton.cdiv(n_columns, _GROUP)))
     _columns_kernel[(n_rows,)](
         scores.contiguous(), bias, index, log_prob, n_columns,
-        K=k, COLUMNS=columns, num_warps=max(1, min(8, columns // 512)),
+        K=k, GROUPS=groups, WIDTH=_GROUP, num_warps=1 if groups <= 64 else 4 if groups <= 256 else 8,
     )  # fmt: skip
     return index, log_prob
 

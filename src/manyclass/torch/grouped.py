@@ -105,7 +105,7 @@ def visited_scores(
         log_sums = torch.empty_like(by_pair)
         log_sums[order] = by_pair
     kind = log_sums.dtype
-    own = torch.linalg.vecdot(x.to(kind), weight.flatten(0, 1)[slot].to(kind)) + bias.flatten()[slot].to(kind)
+    own = (x.to(kind) * weight.flatten(0, 1)[slot].to(kind)).sum(1) + bias.flatten()[slot].to(kind)
     return log_sums.view(cluster.shape), own, scores, order, ends
 
 

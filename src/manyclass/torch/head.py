@@ -16,7 +16,7 @@ _MULTIPLE = 16  # of the places of a cluster: grouped products require aligned w
 _MOST_FULL = 1.25  # times the places of a cluster: it grows up to this size before it is split
 _DIMS = 64  # in which classes are grouped
 _CHUNK = 1 << 26  # scores of all classes computed at a time, for routers
-_ROUTER_ROWS, _ROUTER_STEPS, _ROUTER_RATE = 4096, 600, 0.02  # of `fit_routers`
+_ROUTER_ROWS, _ROUTER_STEPS, _ROUTER_RATE = 4096, 1500, 0.02  # of `fit_routers`
 
 
 class HeadOutput(NamedTuple):
