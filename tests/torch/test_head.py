@@ -84,6 +84,25 @@ def test_gradients_and_probabilities_equal_those_of_a_dense_reference(visit):
     assert (head(x, y, reduction="none").loss >= -log_prob - 1e-12).all()
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize(("n_classes", "size"), [(100, 16), (3000, 16)])
+def test_gradients_on_the_gpu(n_classes, size):
+    head = make(n_classes, visit=3, cluster_size=size)
+    x, y = rows(40), targets(n_classes, 40)
+    losses, every = dense_reference(head, x.requires_grad_(), y)
+    losses.mean().backward()
+    expected = [x.grad, *(p.grad for p in head.parameters())]
+    for kind, error in ((torch.float32, 1e-4), (torch.bfloat16, 0.05)):
+        other = copy.deepcopy(head).to("cuda", kind)
+        other.zero_grad()
+        x2 = x.detach().to("cuda", kind).requires_grad_()
+        log_prob, loss = other(x2, y.cuda())
+        loss.backward()
+        for mine, theirs in zip([x2.grad, *(p.grad for p in other.parameters())], expected, strict=True):
+            assert float((mine.double().cpu() - theirs).norm() / theirs.norm()) < error
+        assert float((log_prob.double().cpu() - every.detach().gather(1, y[:, None])[:, 0]).abs().max()) < 10 * error
+
+
 def test_visiting_all_clusters_is_the_full_softmax():
     head, x = make(visit=1000), rows()
     assert torch.allclose(head.log_prob(x), all_scores(head, x).log_softmax(1), atol=1e-12)

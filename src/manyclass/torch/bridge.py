@@ -96,7 +96,8 @@ def _blocks(head: Any, options: Any, length: float) -> Any:
 
 def read_label_tree(model: Any) -> tuple[list[np.ndarray], tuple, list[tuple], list[float]]:
     """(classes of each cluster, weights and biases of routers, those of each cluster, rows and mean squared length)."""
-    state, options = getattr(model, "_state", {}), getattr(model, "_options", None)
+    state: dict[str, Any] = getattr(model, "_state", {})
+    options: Any = getattr(model, "_options", None)
     _need(isinstance(model, LabelTreeClassifier) and "tree" in state, f"{type(model).__name__} is not a label tree.")
     tree, blocks, scale = state["tree"], state["blocks"], state["scale"]
     n = int(tree.n_nodes[0])

@@ -122,12 +122,14 @@ def _(x, weight, bias, size, cluster, slot):
     )
 
 
-@torch.library.custom_op("manyclass::visited_gradients", mutates_args=())
-def visited_gradients(
-    x: Tensor, weight: Tensor, bias: Tensor, size: Tensor, cluster: Tensor, slot: Tensor,
-    log_sums: Tensor, scores: Tensor, order: Tensor, ends: Tensor, by_sum: Tensor, by_own: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Gradients of x, weight and bias from those of the two results of `visited_scores`."""
+@torch.library.custom_op(
+    "manyclass::visited_gradients",
+    mutates_args=(),
+    schema="(Tensor[] saved, Tensor by_sum, Tensor by_own) -> (Tensor, Tensor, Tensor)",
+)
+def visited_gradients(saved: list[Tensor], by_sum: Tensor, by_own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of x, weight and bias from those of the two results of `visited_scores`. `saved`: see `_save`."""
+    x, weight, bias, size, cluster, slot, log_sums, scores, order, ends = saved
     (n_rows, visit), places = cluster.shape, weight.shape[1]
     row = order // visit
     if has_triton(x):
@@ -151,8 +153,8 @@ def visited_gradients(
 
 
 @visited_gradients.register_fake
-def _(x, weight, bias, size, cluster, slot, log_sums, scores, order, ends, by_sum, by_own):
-    return x.new_empty(x.shape), weight.new_empty(weight.shape), bias.new_empty(bias.shape)
+def _(saved, by_sum, by_own):
+    return tuple(one.new_empty(one.shape) for one in saved[:3])
 
 
 def _save(ctx, inputs, output):
@@ -165,7 +167,7 @@ def _backward(ctx, by_sum, by_own, *_):
     log_sums = ctx.saved_tensors[6]
     by_sum = torch.zeros_like(log_sums) if by_sum is None else by_sum
     by_own = torch.zeros_like(log_sums[:, 0]) if by_own is None else by_own
-    return (*visited_gradients(*ctx.saved_tensors, by_sum, by_own), None, None, None)
+    return (*visited_gradients(list(ctx.saved_tensors), by_sum, by_own), None, None, None)
 
 
 visited_scores.register_autograd(_backward, setup_context=_save)

@@ -518,7 +518,7 @@ class TreeHead(nn.Module):
         kind = self.weight.dtype
         if torch.is_autocast_enabled(x.device.type):
             kind = torch.get_autocast_dtype(x.device.type)
-        return x.reshape(-1, self.in_features).to(kind), self.weight.to(kind)
+        return x.reshape(-1, self.in_features).to(kind).contiguous(), self.weight.to(kind)
 
     def _slots(self, target: Tensor) -> Tensor:
         if target.dtype not in (torch.int64, torch.int32):
