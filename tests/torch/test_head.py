@@ -296,6 +296,7 @@ def _distributed_step(rank, folder):
     dist.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_distributed_data_parallel(tmp_path):
     torch.multiprocessing.spawn(_distributed_step, (str(tmp_path),), nprocs=2)
     head = make()

@@ -83,8 +83,8 @@ class TreeHead(nn.Module):
     >>> scores, classes = head.topk(x, k=5)
     >>> classes.shape
     torch.Size([4, 5])
-    >>> round(float(head.log_prob(x).exp().sum()), 4)  # 1 per row
-    4.0
+    >>> torch.allclose(head.log_prob(x).exp().sum(1), torch.ones(4))
+    True
     >>> head.add_classes(2)
     tensor([1000, 1001])
     """
