@@ -74,7 +74,7 @@ def agreement_rows(speed: dict) -> list[dict]:
             "4,096 rows, ms": number(row["ms"]["graph"], 3),
             "times faster": number(best / row["ms"]["graph"], 1),
             "one row, ms": number(row["ms"]["one row, graph"], 3),
-            "times faster, one row": number(one / row["ms"]["one row, graph"], 1),
+            "times faster, one row": number(one / row["ms"]["one row, graph"]),
         }
         for row in speed["agreement"]["rows"]
     ]
