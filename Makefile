@@ -13,6 +13,7 @@
 # make reproduce-theory     the bound of Theorem 2 and the measured error (a minute)
 # make race                 our estimators and other packages on the same rows, writes docs/race.md (hours)
 # make race QUICK=1         the same on small slices, a check that all run (five minutes once the packages are installed)
+# make bench-torch DATA=folder  TreeHead on a GPU, as benchmarks/torch/README.md says; PYTHON has PyTorch (a quarter of an hour)
 # make bench                speed: ALOI, up to a million classes, single rows, first use, sparse text (half an hour, idle)
 
 PYTHON ?= python3
@@ -20,7 +21,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: demo test lint fuzz clean reproduce reproduce-recall-tree reproduce-label-tree \
-  reproduce-lom-trees reproduce-spectral-tree reproduce-files reproduce-theory bench race
+  reproduce-lom-trees reproduce-spectral-tree reproduce-files reproduce-theory bench bench-torch race
 .DEFAULT_GOAL := test
 
 demo: .venv/.installed-cli
@@ -82,6 +83,13 @@ bench: .venv/.installed-plot
 	  --vw-folder .venv/vowpalwabbit $(if $(QUICK),--quick)
 	@for script in single_rows.py first_use.py sparse.py; do \
 	  $(BIN)/python benchmarks/speed/$$script $(if $(QUICK),--quick) || exit 1; done
+
+# Without a GPU, the tests and speed.py say that they are skipped.
+bench-torch:
+	@PYTHONPATH=src $(PYTHON) -m pytest -q tests/torch
+	@PYTHONPATH=src $(PYTHON) benchmarks/torch/speed.py $(DATA) --out $(DATA)/speed.json
+	@PYTHONPATH=src $(PYTHON) benchmarks/torch/accuracy.py $(DATA) --out $(DATA)/accuracy.json
+	@PYTHONPATH=src $(PYTHON) benchmarks/torch/page.py $(DATA)/speed.json $(DATA)/accuracy.json
 
 clean:
 	@rm -rf .venv build dist tests/fuzz/.boundscheck .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -353,7 +353,7 @@ def test_normalize_scales_every_row_to_length_one(text):
 
 
 BAD_OPTIONS = [
-    ("arity", 3), ("arity", 65), ("arity", 4.0), ("beam", 0), ("beam", 1025), ("beam", None),
+    ("arity", 3), ("arity", 4097), ("arity", 4.0), ("beam", 0), ("beam", 1025), ("beam", None),
     ("start", -1), ("start", float("nan")), ("start", "big"), ("start", None), ("rate", 0),
     ("rate", float("inf")), ("prior", -0.1), ("prior", True), ("normalize", "yes"), ("normalize", 1),
     ("normalize", None), ("threshold", -0.1), ("threshold", 1.1), ("n_trees", 0), ("n_trees", 1.5), ("n_trees", "two"),
@@ -413,3 +413,15 @@ def test_the_estimate_of_memory_with_rows_and_non_zeros_is_near_the_truth(severa
         model.estimate_memory(20_000, 300, n_rows=10, n_nonzero=20_001)
     with pytest.raises(ValueError, match="n_labels"):
         model.estimate_memory(20_000, 300, n_rows=10, n_labels=0)
+
+
+def test_wide_nodes_learn_online_only(blobs):
+    X, y = blobs
+    model = LabelTreeClassifier(arity=80, random_state=0)
+    with pytest.raises(ValueError, match="arity must be at most 64 for fit, got 80; partial_fit allows more"):
+        model.fit(X, y)
+    y = y * 10 + np.arange(len(y)) % 10  # 120 labels: several leaves
+    for _ in range(3):
+        model.partial_fit(X, y)
+    assert model._state["tree"].n_nodes[0] > 2
+    assert np.mean(model.predict(X) // 10 == y // 10) > 0.95

@@ -154,9 +154,8 @@ def hand_made(scores, n_labels):
     tree.is_leaf[0], tree.size[:], tree.n_nodes[0] = 0, (1, n_labels), 2
     tree.outputs[0, 0], tree.parent[1], tree.place[1] = 1, 0, 0
     tree.leaf_of[:], tree.place_of[:] = 1, np.arange(n_labels)
-    true = kernel.true_outputs(tree, np.int64(0), np.arange(n_labels, dtype=np.int32))
-    gradient = np.zeros(16, np.float32)
-    kernel.gradient_of(np.full(16, scores, np.float32), tree.size[0], true, 0.0, LOGISTIC, gradient)
+    gradient, labels = np.zeros(16, np.float32), np.arange(n_labels, dtype=np.int32)
+    kernel.gradient_of(tree, np.int64(0), np.full(16, scores, np.float32), labels, 0.0, LOGISTIC, gradient)
     return gradient
 
 

@@ -27,7 +27,8 @@ class LabelTreeClassifier(MultilabelClassifier):
     Parameters
     ----------
     arity : int, default=16
-        Maximum number of children of a node and of labels of a leaf; 4 to 64. Multiples of 16 are the fastest.
+        Maximum number of children of a node and of labels of a leaf; 4 to 64, without `fit` up to 4,096. Multiples of
+        16 are the fastest.
     beam : int, default=10
         Number of best paths to follow; 1 to 256.
     start : float or "auto", default="auto"
@@ -128,7 +129,7 @@ class LabelTreeClassifier(MultilabelClassifier):
     _online = False  # whether training began with `partial_fit`
     _removed = {**MultilabelClassifier._removed, "tree": "means", "loss": "auto"}
     _constraints = {
-        "arity": integer(4, 64),
+        "arity": integer(4, model.MOST_OUTPUTS),
         "beam": integer(1, model.MOST_PATHS),
         "start": real(0, 1_000_000, "auto"),
         "C": real(1e-9, 1_000_000, "auto"),
@@ -185,6 +186,9 @@ class LabelTreeClassifier(MultilabelClassifier):
 
     def _fit(self, X, y, sample_weight):
         self._online = False
+        check_options(self)
+        if self.arity > MOST_FITTED:
+            raise ValueError(f"arity must be at most {MOST_FITTED} for fit, got {self.arity}; partial_fit allows more.")
         return super()._fit(X, y, sample_weight)
 
     def _partial_fit(self, X, y, classes, sample_weight):
@@ -279,4 +283,5 @@ class LabelTreeClassifier(MultilabelClassifier):
         return model.memory(options, int(n_features), int(n_classes), size)
 
 
+MOST_FITTED = 64  # outputs per node in `fit`
 ALL_REACHED = 0.2  # prior if the paths reach every leaf

@@ -598,8 +598,7 @@ def learn_row(tree, blocks, rows, i, labels, rate, sizes, options, search):
             norm = log_sum(scores, tree.size[node]) if options.loss == SOFTMAX else 0.0
         for c in range(tree.size[node], width):
             scratch.gradient[c] = np.float32(0.0)
-        true = true_outputs(tree, node, labels)
-        if gradient_of(scores, tree.size[node], true, norm, options.loss, scratch.gradient) > SMALLEST_GRADIENT:
+        if gradient_of(tree, node, scores, labels, norm, options.loss, scratch.gradient) > SMALLEST_GRADIENT:
             learn_node(blocks, node, batch, i, factor, scratch.gradient, rate, rate * options.bias_rate, scratch)
 
 
@@ -611,32 +610,37 @@ def log_add(a, b):
 
 
 @device
-def true_outputs(tree, node, labels):
-    """The outputs of a node that lead to labels of a row, as bits. Cost: O(labels x depth)."""
-    true = np.uint64(0)
-    for label in labels:
-        below, place = tree.leaf_of[label], tree.place_of[label]
-        while below >= 0 and below != node:
-            below, place = tree.parent[below], tree.place[below]
-        if below == node:
-            true |= np.uint64(1) << np.uint64(place)
-    return true
+def true_output(tree, node, label):
+    """The output of a node that leads to a label, or -1. Cost: O(depth)."""
+    below, place = tree.leaf_of[label], tree.place_of[label]
+    while below >= 0 and below != node:
+        below, place = tree.parent[below], tree.place[below]
+    return np.int64(place) if below == node else np.int64(-1)
+
+
+@inlined
+def output_probability(score, norm, loss):
+    """softmax: exp(score - norm); logistic: sigmoid(score)."""
+    if loss == SOFTMAX:
+        return np.float32(math.exp(score - norm))
+    return np.float32(sigmoid(np.float64(score)))
 
 
 @device
-def gradient_of(scores, n, true, norm, loss, out):
-    """Gradients of n outputs, and the largest absolute value. Mutates: out. Cost: O(n).
+def gradient_of(tree, node, scores, labels, norm, loss, out):
+    """Gradients of the outputs of a node, and the largest absolute value. Mutates: out. Cost: O(outputs + labels).
 
-    softmax: exp(score - norm), less 1 for the true output; logistic: sigmoid(score), less 1 for true outputs.
+    The gradient is the probability, less 1 for an output that leads to labels of the row, however many they are.
     """
+    n = tree.size[node]
+    for c in range(n):
+        out[c] = output_probability(scores[c], norm, loss)
+    for label in labels:
+        c = true_output(tree, node, label)
+        if c >= 0:
+            out[c] = output_probability(scores[c], norm, loss) - np.float32(1.0)
     largest = np.float32(0.0)
     for c in range(n):
-        if loss == SOFTMAX:
-            out[c] = np.float32(math.exp(scores[c] - norm))
-        else:
-            out[c] = np.float32(sigmoid(np.float64(scores[c])))
-        if (true >> np.uint64(c)) & np.uint64(1):
-            out[c] -= np.float32(1.0)
         largest = max(largest, abs(out[c]))
     return largest
 

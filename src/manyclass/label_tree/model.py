@@ -47,6 +47,7 @@ GROUPS = {
     "run": Run,
 }
 MOST_PATHS = 256
+MOST_OUTPUTS = 4096  # per node; `fit` has at most 64, the bits of its pairs
 _FIRST = {"node": 16, "entry": 1 << 12, "record": 1 << 11}  # capacities
 _FIRST_CLASSES = 16
 
@@ -323,7 +324,7 @@ def options_from_file(values: dict[str, Any]) -> dict[str, Any]:
 def check(options: Options, state: State, n_features: int, n_classes: int, slim: bool) -> None:
     """Everything that the kernels trust."""
     need(options.loss in LOSSES.values(), f"the loss is {options.loss!r}.")
-    need(4 <= options.arity <= 64, f"arity is {options.arity}.")
+    need(4 <= options.arity <= MOST_OUTPUTS, f"arity is {options.arity}.")
     need(1 <= options.beam <= MOST_PATHS, f"beam is {options.beam}.")
     n_trees = sum(name.startswith("tree") for name in state)
     expected = {f"{name}{suffix_of(number)}" for name in ("tree", "blocks") for number in range(n_trees)}

@@ -1,0 +1,694 @@
+"""`TreeHead`: an output layer whose cost grows with the square root of the number of classes."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..label_tree.fit import divide, embed
+from .grouped import has_triton, visited_scores
+from .search import MOST_FUSED, plain_topk
+
+_MULTIPLE = 16  # of the places of a cluster: grouped products require aligned weights
+_MOST_FULL = 1.25  # times the places of a cluster: it grows up to this size before it is split
+_DIMS = 64  # in which classes are grouped
+_CHUNK = 1 << 26  # scores of all classes computed at a time, for routers
+_ROUTER_ROWS, _ROUTER_STEPS, _ROUTER_RATE = 4096, 1500, 0.02  # of `fit_routers`
+
+
+class HeadOutput(NamedTuple):
+    """Log-probability of each target, and the loss to minimize."""
+
+    log_prob: Tensor
+    loss: Tensor
+
+
+class TreeHead(nn.Module):
+    """Output layer for very many classes, in place of a linear layer and softmax.
+
+    The classes are divided into clusters of similar classes. A row is scored by a router, a linear layer with one
+    output per cluster; then only the classes of the `visit` best clusters are scored. Probabilities of all classes sum
+    to 1:
+
+    - a class in a visited cluster has the probability of all visited clusters together, by the router, times its
+      softmax over all classes of the visited clusters;
+    - another class has the probability of its cluster, by the router, times its softmax in that cluster.
+
+    With `visit=1` this is a hierarchical softmax with two levels; if all clusters are visited, it is exactly the full
+    softmax. Cost per row: `n_clusters` routers and about `visit` x `cluster_size` classes.
+
+    Parameters
+    ----------
+    in_features : int
+        Size of each input row.
+    n_classes : int
+        Number of classes, at least 2. More can be added with `add_classes`.
+    cluster_size : int, optional
+        Most classes per cluster, rounded up to a multiple of 16. Default: about the square root of `n_classes`.
+    visit : int, default=8
+        Number of clusters visited, in training and in prediction. The attribute may be changed at any time.
+    class_vectors : array-like or sparse matrix of shape (n_classes, n_dims), optional
+        What the first clusters are made from, for example the mean row of each class. Default: consecutive classes
+        are together, until `rebuild` is called.
+    seed : int, default=0
+        Seed for clustering. The same seed and vectors give the same clusters.
+    device, dtype : optional
+        Of the parameters, as in other PyTorch layers.
+
+    Attributes
+    ----------
+    weight : Parameter of shape (n_clusters, places, in_features)
+        Weights of the classes. Class `k` is at `slot_of[k]` when the first two dimensions are flattened.
+    bias : Parameter of shape (n_clusters, places)
+        Biases of the classes.
+    router : nn.Linear
+        Scores of the clusters.
+
+    See Also
+    --------
+    torch.nn.AdaptiveLogSoftmaxWithLoss : Clusters by frequency; new classes are not possible.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from manyclass.torch import TreeHead
+    >>> _ = torch.manual_seed(0)
+    >>> head = TreeHead(in_features=20, n_classes=1000)
+    >>> x, target = torch.randn(4, 20), torch.tensor([3, 141, 592, 653])
+    >>> log_prob, loss = head(x, target)
+    >>> loss.backward()
+    >>> scores, classes = head.topk(x, k=5)
+    >>> classes.shape
+    torch.Size([4, 5])
+    >>> torch.allclose(head.log_prob(x).exp().sum(1), torch.ones(4))
+    True
+    >>> head.add_classes(2)
+    tensor([1000, 1001])
+    """
+
+    # declared for type checkers
+    class_of: Tensor
+    slot_of: Tensor
+    size: Tensor
+    input_scale: Tensor
+
+    def __init__(
+        self, in_features, n_classes, *, cluster_size=None, visit=8, class_vectors=None, seed=0, device=None, dtype=None
+    ):
+        super().__init__()
+        for name, value, least in (("in_features", in_features, 1), ("n_classes", n_classes, 2), ("visit", visit, 1)):
+            if not isinstance(value, int) or value < least:
+                raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
+        self.in_features, self.visit = in_features, visit
+        if class_vectors is None:
+            groups = np.array_split(np.arange(n_classes), n_parts(n_classes, cluster_size))
+        elif class_vectors.shape[0] != n_classes:
+            raise ValueError(f"class_vectors has {class_vectors.shape[0]} rows for {n_classes} classes.")
+        else:
+            groups = cluster_classes(class_vectors, n_parts(n_classes, cluster_size), seed)
+        kind: dict[str, Any] = {"device": device, "dtype": dtype}
+        places = places_for(n_classes, cluster_size)
+        self.weight = nn.Parameter(torch.empty(len(groups), places, in_features, **kind))
+        self.bias = nn.Parameter(torch.empty(len(groups), places, **kind))
+        self.router = nn.Linear(in_features, len(groups), **kind)
+        for name, array in layout(groups, places).items():
+            self.register_buffer(name, torch.as_tensor(array, device=device))
+        # Number of training rows so far, and the mean of their squared lengths: for `to_manyclass`.
+        self.register_buffer("input_scale", torch.zeros(2, device=device))
+        bound = 1 / math.sqrt(in_features)
+        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.uniform_(self.bias, -bound, bound)
+
+    @classmethod
+    def from_linear(cls, linear, inputs, *, cluster_size=None, visit=8, seed=0):
+        """Make a head that predicts like a trained linear layer, but visits few of its classes.
+
+        The weights are copied. The classes are grouped by the correlation of their scores on `inputs`, and the router
+        is fitted to the probabilities of the clusters. The best classes agree with those of the linear layer whenever
+        they are in the visited clusters; measure the agreement on held-out rows and choose `visit`.
+
+        Parameters
+        ----------
+        linear : nn.Linear
+            A trained output layer.
+        inputs : Tensor of shape (n_rows, in_features)
+            Typical inputs of that layer: as many as possible, at least a few thousand.
+        cluster_size, visit, seed
+            As in the constructor.
+
+        Returns
+        -------
+        head : TreeHead
+            On the device and with the type of the linear layer.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from manyclass.torch import TreeHead
+        >>> _ = torch.manual_seed(0)
+        >>> linear, inputs = torch.nn.Linear(16, 500), torch.randn(2000, 16)
+        >>> head = TreeHead.from_linear(linear, inputs, visit=10)
+        >>> bool((head.predict(inputs) == linear(inputs).argmax(1)).float().mean() > 0.9)
+        True
+        """
+        n_classes, in_features = linear.weight.shape
+        weight = linear.weight.detach()
+        bias = weight.new_zeros(n_classes) if linear.bias is None else linear.bias.detach()
+        vectors = score_vectors(weight, bias, inputs)
+        head = cls(
+            in_features, n_classes, cluster_size=cluster_size, visit=visit, class_vectors=vectors, seed=seed,
+            device=weight.device, dtype=weight.dtype,
+        )  # fmt: skip
+        with torch.no_grad():
+            head.weight.zero_().flatten(0, 1)[head.slot_of] = weight
+            head.bias.zero_().flatten()[head.slot_of] = bias
+        head.fit_routers(inputs, seed=seed)
+        return head
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.slot_of)
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters."""
+        return len(self.weight)
+
+    def extra_repr(self) -> str:
+        """Sizes, for `print`."""
+        return (
+            f"in_features={self.in_features}, n_classes={self.n_classes}, n_clusters={self.n_clusters}, "
+            f"cluster_size={self.weight.shape[1]}, visit={self.visit}"
+        )
+
+    # -- training and prediction -----------------------------------------------------------------------------------
+
+    def forward(self, x: Tensor, target: Tensor, reduction: str = "mean") -> HeadOutput:
+        """Log-probabilities of the targets, and the loss.
+
+        The loss of a row is the cross-entropy of the router plus that of the true class among all classes of the
+        visited clusters and of its own one. Nothing is sampled, so that no correction is needed: the loss is never
+        less than `-log_prob`, and equal to it where the router is certain. No array has a column for every class.
+
+        Parameters
+        ----------
+        x : Tensor of shape (..., in_features)
+            Inputs.
+        target : int64 Tensor of shape (...)
+            True classes.
+        reduction : {"mean", "sum", "none"}, default="mean"
+            How the losses of the rows are combined.
+
+        Returns
+        -------
+        log_prob : Tensor of shape (...)
+            Log-probabilities of the targets as in `log_prob(x)`, without gradients.
+        loss : Tensor
+            The loss, with gradients.
+        """
+        if reduction not in ("mean", "sum", "none"):
+            raise ValueError(f'reduction must be "mean", "sum" or "none", got {reduction!r}.')
+        if target.shape != x.shape[:-1]:
+            raise ValueError(f"target has the shape {tuple(target.shape)}, expected {tuple(x.shape[:-1])}.")
+        rows, weight = self._as_computed(x)
+        slot = self._slots(target.reshape(-1))
+        if self.training:
+            self._count_inputs(rows)
+        true_cluster = slot // weight.shape[1]
+        log_cluster = self._log_clusters(rows)
+        cluster = self._visited(log_cluster)
+        inside = (cluster == true_cluster[:, None]).any(1)
+        cluster[:, -1] = torch.where(inside, cluster[:, -1], true_cluster)
+        log_sums, score = visited_scores(rows, weight, self.bias, self.size, cluster, slot)[:2]
+        among = score - log_sums.logsumexp(1)
+        log_true_cluster = log_cluster.gather(1, true_cluster[:, None]).squeeze(1)
+        loss = -(log_true_cluster + among)
+        with torch.no_grad():
+            log_visited = log_cluster.gather(1, cluster).logsumexp(1)
+            own_sum = log_sums.masked_fill(cluster != true_cluster[:, None], -torch.inf).amax(1)
+            log_prob = torch.where(inside, log_visited + among, log_true_cluster + score - own_sum).view(target.shape)
+        if reduction == "none":
+            return HeadOutput(log_prob, loss.view(target.shape))
+        return HeadOutput(log_prob, loss.mean() if reduction == "mean" else loss.sum())
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Log-probabilities of all classes; they sum to 1. Scores every class: use `topk` where speed matters.
+
+        Parameters
+        ----------
+        x : Tensor of shape (..., in_features)
+            Inputs.
+
+        Returns
+        -------
+        log_prob : Tensor of shape (..., n_classes)
+            Log-probabilities.
+        """
+        rows, weight = self._as_computed(x)
+        log_cluster = self._log_clusters(rows)
+        scores = self._all_scores(rows, weight)
+        log_sums = scores.logsumexp(2)
+        cluster = self._visited(log_cluster)
+        together = log_cluster.gather(1, cluster).logsumexp(1) - log_sums.gather(1, cluster).logsumexp(1)
+        shift = (log_cluster - log_sums).scatter(1, cluster, together[:, None].expand_as(cluster))
+        every = (scores + shift[:, :, None]).flatten(1)[:, self.slot_of]
+        return every.view(*x.shape[:-1], -1)
+
+    @torch.no_grad()
+    def topk(self, x: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """The k best classes of the visited clusters, best first.
+
+        Parameters
+        ----------
+        x : Tensor of shape (..., in_features)
+            Inputs.
+        k : int
+            Number of classes; the smallest `visit` clusters must have that many.
+
+        Returns
+        -------
+        log_prob : Tensor of shape (..., k)
+            Their log-probabilities, the same as those of `log_prob`.
+        classes : int64 Tensor of shape (..., k)
+            The classes.
+        """
+        rows, weight = self._as_computed(x)
+        visit = min(self.visit, self.n_clusters)
+        if not 1 <= k <= visit * weight.shape[1]:
+            raise ValueError(f"k must be from 1 to {visit * weight.shape[1]}, the most classes visited, got {k}.")
+        fused = has_triton(rows) and max(visit, k) <= MOST_FUSED
+        topk: Any = plain_topk
+        if fused:
+            from .fused import fused_topk as topk
+        router = self.router.weight.to(weight.dtype), self.router.bias.to(weight.dtype)
+        log_prob, slot = topk(rows, *router, weight, self.bias.to(weight.dtype), self.size, visit, k)
+        shape = (*x.shape[:-1], k)
+        return log_prob.view(shape), self.class_of.flatten()[slot].view(shape)
+
+    def predict(self, x: Tensor) -> Tensor:
+        """The best class of each row.
+
+        Parameters
+        ----------
+        x : Tensor of shape (..., in_features)
+            Inputs.
+
+        Returns
+        -------
+        classes : int64 Tensor of shape (...)
+            The classes.
+        """
+        return self.topk(x, 1)[1].squeeze(-1)
+
+    @torch.no_grad()
+    def cost(self, x: Tensor) -> dict[str, float]:
+        """What one prediction costs, averaged over the rows of x.
+
+        Parameters
+        ----------
+        x : Tensor of shape (..., in_features)
+            Inputs.
+
+        Returns
+        -------
+        cost : dict
+            `routers_scored`, `clusters_visited`, `classes_scored`, and their share of all classes, `share_scored`.
+        """
+        rows, _ = self._as_computed(x)
+        cluster = self._visited(self._log_clusters(rows))
+        classes = float(self.size[cluster].sum(1).double().mean())
+        return {
+            "routers_scored": float(self.n_clusters),
+            "clusters_visited": float(cluster.shape[1]),
+            "classes_scored": classes,
+            "share_scored": (self.n_clusters + classes) / self.n_classes,
+        }
+
+    # -- changes of the classes ------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def add_classes(self, n: int, inputs: Tensor | None = None, *, optimizer=None) -> Tensor:
+        """Add classes without a rebuild; all others keep their numbers, weights and optimizer state.
+
+        A new class starts with the mean weights of its cluster. A cluster grows by a quarter at most, then it is split.
+
+        Parameters
+        ----------
+        n : int
+            Number of new classes.
+        inputs : Tensor of shape (n, in_features), optional
+            An input for each new class, such as the mean of its rows: the class enters the cluster that the router
+            finds best for it. Default: the emptiest clusters.
+        optimizer : torch.optim.Optimizer, optional
+            The optimizer that trains this head. Its state is extended; without it, make a new optimizer afterwards.
+
+        Returns
+        -------
+        classes : int64 Tensor of shape (n,)
+            Numbers of the new classes.
+        """
+        if not isinstance(n, int) or n < 1:
+            raise ValueError(f"n must be an integer of at least 1, got {n!r}.")
+        if inputs is not None and tuple(inputs.shape) != (n, self.in_features):
+            raise ValueError(f"inputs has the shape {tuple(inputs.shape)}, expected {(n, self.in_features)}.")
+        first, places, size = self.n_classes, self.weight.shape[1], self.size.cpu().numpy()
+        if inputs is None:
+            free = np.argsort(np.repeat(size, places) + np.tile(np.arange(places), len(size)), kind="stable")
+            home = free[np.arange(n) % len(free)] // places  # one place after another, emptiest clusters first
+        else:
+            home = self._log_clusters(inputs.to(self.weight)).argmax(1).cpu().numpy()
+        mask = (torch.arange(places, device=self.weight.device) < self.size[:, None]).to(self.weight.dtype)
+        count = mask.sum(1).clamp(min=1)
+        weight = (self.weight * mask[:, :, None]).sum(1) / count[:, None]
+        bias = (self.bias * mask).sum(1) / count
+        where = torch.as_tensor(home, device=weight.device)
+        groups, source = self._with_new(home, weight[where].float().cpu().numpy())
+        self._arrange(groups, places_for(0, max(places, *map(len, groups))), optimizer)
+        new = torch.arange(first, first + n, device=weight.device)
+        self.weight.flatten(0, 1)[self.slot_of[new]] = weight[where]
+        self.bias.flatten()[self.slot_of[new]] = bias[where]
+        if len(source) > len(size):
+            index = torch.as_tensor(source, device=weight.device)
+            parts = torch.bincount(index, minlength=len(size))[index].to(bias.dtype).log()  # they share the probability
+            _replace(self.router.weight, lambda old: old[index], optimizer)
+            _replace(self.router.bias, lambda old: old[index], optimizer)
+            self.router.bias -= parts
+            self.router.out_features = len(index)
+        return new
+
+    def _with_new(self, home: np.ndarray, weights: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+        """The clusters with new classes in their homes, full ones split; and the old cluster of each."""
+        groups, places = self._groups(), self.weight.shape[1]
+        more: list[np.ndarray] = []
+        source = list(range(len(groups)))
+        rng = np.random.default_rng(self.n_classes)
+        for cluster in np.unique(home):
+            new = self.n_classes + np.flatnonzero(home == cluster)
+            old = groups[cluster]
+            groups[cluster] = np.concatenate([old, new])
+            if len(groups[cluster]) > _MOST_FULL * places:
+                known = self.weight[cluster, : len(old)].float().cpu().numpy()
+                rows = np.concatenate([known, weights[home == cluster]]) - known.mean(axis=0)
+                parts = divide(rows, np.arange(len(rows)), math.ceil(len(rows) / places), rng)
+                groups[cluster], *others = (groups[cluster][part] for part in parts)
+                more += others
+                source += [int(cluster)] * len(others)
+        return groups + more, np.array(source)
+
+    @torch.no_grad()
+    def rebuild(self, inputs: Tensor | None = None, *, cluster_size=None, optimizer=None, seed: int = 0) -> None:
+        """Make new clusters from the current weights. The weights and their optimizer state move with their classes.
+
+        Parameters
+        ----------
+        inputs : Tensor of shape (n_rows, in_features), optional
+            Typical inputs. The classes are grouped by the correlation of their scores, and the router is fitted.
+            Default: they are grouped by their weights, and the router starts from the mean weights.
+        cluster_size : int, optional
+            Most classes per cluster. Default: as now.
+        optimizer : torch.optim.Optimizer, optional
+            The optimizer that trains this head.
+        seed : int, default=0
+            The same seed, weights and inputs give the same clusters.
+        """
+        weight, bias = self.weight.flatten(0, 1)[self.slot_of], self.bias.flatten()[self.slot_of]
+        vectors = score_vectors(weight, bias, inputs)
+        cluster_size = self.weight.shape[1] if cluster_size is None else cluster_size
+        groups = cluster_classes(vectors, n_parts(self.n_classes, cluster_size), seed)
+        self._arrange(groups, places_for(self.n_classes, cluster_size), optimizer)
+        for parameter in (self.router.weight, self.router.bias):
+            _replace(parameter, lambda old: old.new_zeros(len(groups), *old.shape[1:]), optimizer)
+        self.router.out_features = len(groups)
+        cluster = self.slot_of // self.weight.shape[1]
+        count = self.size.to(weight.dtype)
+        self.router.weight.index_add_(0, cluster, weight).div_(count[:, None])
+        self.router.bias.index_add_(0, cluster, bias).div_(count).add_(count.log())
+        if inputs is not None:
+            self.fit_routers(inputs, seed=seed)
+
+    def fit_routers(self, inputs: Tensor, *, seed: int = 0) -> None:
+        """Fit the router to the probabilities of the clusters under a full softmax of the current weights.
+
+        Parameters
+        ----------
+        inputs : Tensor of shape (n_rows, in_features)
+            Typical inputs.
+        seed : int, default=0
+            Seed for the order of the rows.
+        """
+        rows, weight = inputs.detach().reshape(-1, self.in_features), self.weight.detach()
+        if len(rows) < 2:
+            raise ValueError(f"inputs has {len(rows)} rows: pass at least a few thousand typical inputs.")
+        with torch.no_grad():
+            self._count_inputs(rows)
+            step = max(1, _CHUNK // weight.shape[:2].numel())
+            parts = [self._all_scores(part.to(weight), weight).logsumexp(2) for part in rows.split(step)]
+            log_sums = torch.cat(parts).float()
+        fit_softmax(self.router, rows.float(), log_sums, seed)
+
+    # -- bridge to the estimators ----------------------------------------------------------------------------------
+
+    def to_manyclass(self, classes=None):
+        """A `LabelTreeClassifier` with the same weights: it predicts the same classes and can learn more rows.
+
+        Parameters
+        ----------
+        classes : array-like of shape (n_classes,), optional
+            Labels of the classes. Default: 0, 1, 2, …
+
+        Returns
+        -------
+        model : LabelTreeClassifier
+            For dense rows: `predict_topk`, `partial_fit`, `save`.
+        """
+        from .bridge import to_label_tree
+
+        return to_label_tree(self, classes)
+
+    @classmethod
+    def from_manyclass(cls, model, *, visit=None, device=None, dtype=None):
+        """A head with the weights of a `LabelTreeClassifier` that has one level of routers and `prior=0`.
+
+        Such models come from `to_manyclass`, and may have learned more rows and classes since.
+
+        Parameters
+        ----------
+        model : LabelTreeClassifier
+            A model trained with `partial_fit` on dense rows, one label per row.
+        visit : int, optional
+            Default: the model's `beam`.
+        device, dtype : optional
+            Of the parameters.
+
+        Returns
+        -------
+        head : TreeHead
+            Class `k` is `model.classes_[k]`.
+        """
+        from .bridge import read_label_tree
+
+        groups, routers, leaves, scale = read_label_tree(model)
+        n_classes, places = sum(map(len, groups)), max(map(len, groups))
+        visit = int(model.beam) if visit is None else visit
+        head = cls(model.n_features_in_, n_classes, visit=visit, device=device, dtype=dtype)
+        with torch.no_grad():
+            places = -(-places // _MULTIPLE) * _MULTIPLE
+            head._arrange(groups, places)
+            head.weight.zero_()
+            head.bias.zero_()
+            for cluster, (weight, bias) in enumerate(leaves):
+                head.weight[cluster, : len(bias)] = torch.as_tensor(weight)
+                head.bias[cluster, : len(bias)] = torch.as_tensor(bias)
+            for parameter, array in zip((head.router.weight, head.router.bias), routers, strict=True):
+                parameter.data = torch.as_tensor(array).to(parameter)
+            head.router.out_features = len(groups)
+            head.input_scale.copy_(torch.as_tensor(scale))
+        return head
+
+    # -- parts -----------------------------------------------------------------------------------------------------
+
+    def _as_computed(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The rows (row, feature) and the weights in the type of the computation."""
+        if x.shape[-1] != self.in_features:
+            raise ValueError(f"x has {x.shape[-1]} features, the head expects {self.in_features}.")
+        kind = self.weight.dtype
+        if torch.is_autocast_enabled(x.device.type):
+            kind = torch.get_autocast_dtype(x.device.type)
+        return x.reshape(-1, self.in_features).to(kind).contiguous(), self.weight.to(kind)
+
+    def _slots(self, target: Tensor) -> Tensor:
+        if target.dtype not in (torch.int64, torch.int32):
+            raise ValueError(f"target must have integers, got {target.dtype}.")
+        if target.device.type == "cpu" and not torch.compiler.is_compiling() and target.numel():
+            low, high = int(target.min()), int(target.max())
+            if low < 0 or high >= self.n_classes:
+                wrong = low if low < 0 else high
+                raise ValueError(f"target contains the class {wrong}, the head has 0..{self.n_classes - 1}.")
+        return self.slot_of[target]
+
+    def _log_clusters(self, rows: Tensor) -> Tensor:
+        scores = nn.functional.linear(rows, self.router.weight.to(rows.dtype), self.router.bias.to(rows.dtype))
+        return scores.to(torch.promote_types(scores.dtype, torch.float32)).log_softmax(1)
+
+    def _visited(self, log_cluster: Tensor) -> Tensor:
+        log_cluster, visit = log_cluster.detach(), min(self.visit, self.n_clusters)
+        if has_triton(log_cluster) and visit <= MOST_FUSED:
+            from .fused import best_columns
+
+            return best_columns(log_cluster, log_cluster.new_zeros(self.n_clusters), visit)[0]
+        return log_cluster.topk(visit, dim=1).indices
+
+    def _all_scores(self, rows: Tensor, weight: Tensor) -> Tensor:
+        """Scores of all classes (row, cluster, place)."""
+        n_clusters, places = weight.shape[:2]
+        scores = (rows @ weight.flatten(0, 1).T).view(len(rows), n_clusters, places)
+        place = torch.arange(places, device=rows.device)
+        kind = torch.promote_types(scores.dtype, torch.float32)
+        return (scores.to(kind) + self.bias.to(kind)).masked_fill(place >= self.size[:, None], -torch.inf)
+
+    @torch.no_grad()
+    def _count_inputs(self, rows: Tensor) -> None:
+        n = self.input_scale[0] + len(rows)
+        mean = rows.float().square().sum(1).mean()
+        self.input_scale[1] += (mean - self.input_scale[1]) * (len(rows) / n)
+        self.input_scale[0] = n
+
+    def _groups(self) -> list[np.ndarray]:
+        """The classes of each cluster."""
+        members, size = self.class_of.cpu().numpy(), self.size.cpu().numpy()
+        return [members[cluster, :n] for cluster, n in enumerate(size)]
+
+    def _arrange(self, groups: list[np.ndarray], places: int, optimizer=None) -> None:
+        """Move the classes into new clusters, with their weights and optimizer state."""
+        if optimizer is not None:
+            trained = {id(one) for group in optimizer.param_groups for one in group["params"]}
+            if not {id(one) for one in self.parameters()} <= trained:
+                raise ValueError("optimizer does not train all parameters of this head.")
+        device, old = self.weight.device, self.slot_of
+        for name, array in layout(groups, places).items():
+            setattr(self, name, torch.as_tensor(array, device=device))
+        new = self.slot_of[: len(old)]
+        kept = old[: len(new)]
+
+        def move(values: Tensor) -> Tensor:
+            out = values.new_zeros(len(groups), places, *values.shape[2:])
+            out.flatten(0, 1)[new] = values.flatten(0, 1)[kept]
+            return out
+
+        _replace(self.weight, move, optimizer)
+        _replace(self.bias, move, optimizer)
+
+    def _load_from_state_dict(self, state_dict, prefix, *args):
+        """Take over the sizes of the state: it may have more classes or other clusters."""
+        named = [*self.named_parameters(), *self.named_buffers()]
+        for name, tensor in named:
+            held = state_dict.get(prefix + name)
+            if held is not None and held.dim() == tensor.dim() and held.shape != tensor.shape:
+                tensor.data = tensor.new_empty(held.shape)
+        self.in_features, self.router.out_features = self.weight.shape[2], len(self.weight)
+        self.router.in_features = self.in_features
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def _replace(parameter: nn.Parameter, function: Callable[[Tensor], Tensor], optimizer) -> None:
+    """Change a parameter and its optimizer state; in place if the shape stays."""
+    shape = parameter.shape
+    new = function(parameter.data)
+    if new.shape == shape:
+        parameter.data.copy_(new)
+    else:
+        parameter.data = new
+    parameter.grad = None
+    state = {} if optimizer is None else optimizer.state.get(parameter, {})
+    for name, value in state.items():
+        if isinstance(value, Tensor) and value.shape == shape:
+            state[name] = function(value)
+
+
+# -- clusters ----------------------------------------------------------------------------------------------------------
+
+
+def places_for(n_classes: int, cluster_size: int | None) -> int:
+    """Places of a cluster: those given, or the square root of the number of classes, as a multiple of 16."""
+    if cluster_size is not None and (not isinstance(cluster_size, int) or cluster_size < 1):
+        raise ValueError(f"cluster_size must be an integer of at least 1, got {cluster_size!r}.")
+    least = math.sqrt(n_classes) if cluster_size is None else cluster_size
+    return math.ceil(least / _MULTIPLE) * _MULTIPLE
+
+
+def n_parts(n_classes: int, cluster_size: int | None) -> int:
+    """Number of clusters: if there are many, a multiple of 8, for which matrix products are faster."""
+    n = math.ceil(n_classes / places_for(n_classes, cluster_size))
+    return n if n < 64 else math.ceil(n / 8) * 8
+
+
+def layout(groups: list[np.ndarray], places: int) -> dict[str, np.ndarray]:
+    """Which class is at each place, where each class is, and the sizes of the clusters."""
+    size = np.array([len(group) for group in groups], np.int32)
+    class_of = np.full((len(groups), places), -1)
+    class_of[np.arange(places) < size[:, None]] = np.concatenate(groups)
+    slot_of = np.empty(size.sum(), np.int64)
+    slot_of[np.concatenate(groups)] = np.flatnonzero(class_of.ravel() >= 0)
+    return {"class_of": class_of, "slot_of": slot_of, "size": size}
+
+
+def cluster_classes(vectors: Any, n_clusters: int, seed: int) -> list[np.ndarray]:
+    """Clusters of equal size of classes with similar vectors, as in the label tree."""
+    rng = np.random.default_rng(seed)
+    if isinstance(vectors, Tensor):
+        vectors = vectors.float().cpu().numpy()
+    return divide(embed(vectors, _DIMS, rng), np.arange(vectors.shape[0]), n_clusters, rng)
+
+
+@torch.no_grad()
+def score_vectors(weight: Tensor, bias: Tensor, inputs: Tensor | None) -> Tensor:
+    """Vectors of the classes whose inner products are those of their scores over the inputs, or of their weights.
+
+    What all classes have in common is taken away, as softmax does.
+    """
+    vectors = weight.float()
+    if inputs is not None:
+        rows = inputs.detach().reshape(-1, weight.shape[1]).float()
+        rows = nn.functional.pad(rows, (0, 1), value=1.0)
+        values, basis = torch.linalg.eigh(rows.T @ rows / len(rows))
+        vectors = torch.cat([vectors, bias.float()[:, None]], 1) @ (basis * values.clamp(min=0).sqrt())
+    return vectors - vectors.mean(0)
+
+
+def fit_softmax(router: nn.Linear, rows: Tensor, log_sums: Tensor, seed: int) -> None:
+    """Fit a linear layer so that its softmax is that of `log_sums` (row, output): least squares, then Adam.
+
+    Inputs are whitened, so that the learning rate suits inputs of any scale.
+    """
+    n = len(rows)
+    padded = nn.functional.pad(rows, (0, 1), value=1.0)
+    with torch.no_grad():
+        values, basis = torch.linalg.eigh((padded.T @ padded / n).double())
+        whiten = (basis * values.clamp(min=float(values.max()) * 1e-7).rsqrt()).float()
+        white = padded @ whiten
+        target = log_sums.softmax(1)
+        centred = log_sums - log_sums.mean(1, keepdim=True)
+        gram = white.T @ white / n + 1e-3 * torch.eye(white.shape[1], device=rows.device)
+        first = torch.linalg.solve(gram, white.T @ centred / n)
+    with torch.enable_grad():
+        line = first.requires_grad_()
+        optimizer = torch.optim.Adam([line], lr=_ROUTER_RATE)
+        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.01, _ROUTER_STEPS)
+        generator = torch.Generator().manual_seed(seed)
+        for _ in range(_ROUTER_STEPS):
+            part = torch.randint(n, (min(n, _ROUTER_ROWS),), generator=generator).to(rows.device)
+            loss = nn.functional.cross_entropy(white[part] @ line, target[part])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+    with torch.no_grad():
+        fitted = whiten @ line
+        router.weight.copy_(fitted[:-1].T)
+        router.bias.copy_(fitted[-1])
+
+

@@ -1,0 +1,349 @@
+"""TreeHead: probabilities, gradients, changes of the classes, and the ways in which PyTorch modules are used."""
+
+import copy
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra [torch])")
+from manyclass.torch import TreeHead  # noqa: E402
+from manyclass.torch.grouped import _parts, group_pairs  # noqa: E402
+
+torch.set_num_threads(1)
+
+
+def make(n_classes=100, d=6, seed=0, **options):
+    torch.manual_seed(seed)
+    head = TreeHead(d, n_classes, dtype=torch.float64, **options)
+    with torch.no_grad():
+        head.weight.mul_(5)
+        head.router.weight.mul_(3)
+    return head
+
+
+def rows(n=20, d=6, seed=1):
+    return torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def targets(n_classes, n=20, seed=2):
+    return torch.randint(n_classes, (n,), generator=torch.Generator().manual_seed(seed))
+
+
+def all_scores(head, x):
+    """Scores of all classes in their order."""
+    return (x @ head.weight.flatten(0, 1).T + head.bias.flatten())[:, head.slot_of]
+
+
+def dense_reference(head, x, target):
+    """(loss of each row, log-probabilities of all classes) by the definition, with every score in memory."""
+    cluster_of = head.slot_of // head.weight.shape[1]
+    log_cluster = head.router(x).log_softmax(1)
+    scores = all_scores(head, x)
+    visited = log_cluster.topk(min(head.visit, head.n_clusters)).indices
+    losses, every = [], []
+    for i in range(len(x)):
+        inside = torch.isin(cluster_of, visited[i])
+        log_prob = torch.empty_like(scores[i])
+        log_prob[inside] = log_cluster[i, visited[i]].logsumexp(0) + scores[i, inside].log_softmax(0)
+        for cluster in set(range(head.n_clusters)) - set(visited[i].tolist()):
+            own = cluster_of == cluster
+            log_prob[own] = log_cluster[i, cluster] + scores[i, own].log_softmax(0)
+        every.append(log_prob)
+        y = target[i]
+        trained = set(visited[i].tolist())
+        if int(cluster_of[y]) not in trained:
+            trained = {*visited[i, :-1].tolist(), int(cluster_of[y])}
+        among = torch.isin(cluster_of, torch.tensor(sorted(trained)))
+        losses.append(scores[i, among].logsumexp(0) - scores[i, y] - log_cluster[i, cluster_of[y]])
+    return torch.stack(losses), torch.stack(every)
+
+
+@pytest.mark.parametrize("visit", [1, 3, 1000])
+@pytest.mark.parametrize("n_classes", [2, 17, 1000, 10_000])
+def test_probabilities_of_all_classes_sum_to_one(n_classes, visit):
+    head = make(n_classes, visit=visit)
+    total = head.log_prob(rows()).exp().sum(1)
+    assert torch.allclose(total, torch.ones_like(total), atol=1e-12)
+
+
+@pytest.mark.parametrize("visit", [1, 3, 1000])
+def test_gradients_and_probabilities_equal_those_of_a_dense_reference(visit):
+    head, x, y = make(visit=visit, cluster_size=16), rows(40).requires_grad_(), targets(100, 40)
+    log_prob, loss = head(x, y)
+    loss.backward()
+    gradients = [x.grad, *(p.grad for p in head.parameters())]
+    other, x2 = copy.deepcopy(head), x.detach().clone().requires_grad_()
+    other.zero_grad()
+    losses, every = dense_reference(other, x2, y)
+    losses.mean().backward()
+    assert torch.allclose(loss, losses.mean(), atol=1e-12)
+    assert torch.allclose(log_prob, every.gather(1, y[:, None])[:, 0], atol=1e-12)
+    assert torch.allclose(head.log_prob(x), every, atol=1e-12)
+    for mine, theirs in zip(gradients, [x2.grad, *(p.grad for p in other.parameters())], strict=True):
+        assert torch.allclose(mine, theirs, atol=1e-12)
+    assert (head(x, y, reduction="none").loss >= -log_prob - 1e-12).all()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize(("n_classes", "size"), [(100, 16), (3000, 16)])
+def test_gradients_on_the_gpu(n_classes, size):
+    head = make(n_classes, visit=3, cluster_size=size)
+    x, y = rows(40), targets(n_classes, 40)
+    losses, every = dense_reference(head, x.requires_grad_(), y)
+    losses.mean().backward()
+    expected = [x.grad, *(p.grad for p in head.parameters())]
+    for kind, error in ((torch.float32, 1e-4), (torch.bfloat16, 0.05)):
+        other = copy.deepcopy(head).to("cuda", kind)
+        other.zero_grad()
+        x2 = x.detach().to("cuda", kind).requires_grad_()
+        log_prob, loss = other(x2, y.cuda())
+        loss.backward()
+        for mine, theirs in zip([x2.grad, *(p.grad for p in other.parameters())], expected, strict=True):
+            assert float((mine.double().cpu() - theirs).norm() / theirs.norm()) < error
+        assert float((log_prob.double().cpu() - every.detach().gather(1, y[:, None])[:, 0]).abs().max()) < 10 * error
+
+
+def test_visiting_all_clusters_is_the_full_softmax():
+    head, x = make(visit=1000), rows()
+    assert torch.allclose(head.log_prob(x), all_scores(head, x).log_softmax(1), atol=1e-12)
+
+
+@pytest.mark.parametrize(("visit", "k"), [(2, 1), (3, 5), (1000, 20), (2, 18)])
+def test_the_best_classes_are_those_of_the_visited_clusters(visit, k):
+    head, x = make(visit=visit, cluster_size=16), rows()
+    scores, classes = head.topk(x, k)
+    every = head.log_prob(x)
+    visited = head.router(x).topk(min(visit, head.n_clusters)).indices
+    inside = ((head.slot_of // head.weight.shape[1])[None, :, None] == visited[:, None]).any(2)
+    expected = every.masked_fill(~inside, -torch.inf).topk(k)
+    assert torch.allclose(scores, expected.values, atol=1e-12)
+    assert (classes == expected.indices).all()
+    assert (head.predict(x) == classes[:, 0]).all()
+
+
+def test_leading_dimensions_are_kept():
+    head, x, y = make(), rows(24), targets(100, 24)
+    flat = head(x, y, reduction="none")
+    shaped = head(x.view(2, 3, 4, 6), y.view(2, 3, 4), reduction="none")
+    assert torch.equal(shaped.loss.flatten(), flat.loss)
+    assert head.log_prob(x.view(2, 12, 6)).shape == (2, 12, 100)
+    assert head.topk(x.view(2, 12, 6), 3)[1].shape == (2, 12, 3)
+    assert torch.allclose(head(x, y, reduction="sum").loss, flat.loss.sum())
+
+
+def blobs(n_classes=60, d=16, n=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    centres = 3 * rng.standard_normal((n_classes, d))
+    y = rng.integers(n_classes, size=n)
+    x = centres[y] + rng.standard_normal((n, d))
+    return torch.tensor(x, dtype=torch.float32), torch.tensor(y), torch.tensor(centres, dtype=torch.float32)
+
+
+def train(head, x, y, n_epochs=5, optimizer=None):
+    optimizer = optimizer or torch.optim.Adam(head.parameters(), lr=0.02)
+    for _ in range(n_epochs):
+        for part in torch.randperm(len(x), generator=torch.Generator().manual_seed(0)).split(100):
+            optimizer.zero_grad()
+            head(x[part], y[part]).loss.backward()
+            optimizer.step()
+    return optimizer
+
+
+def accuracy(head, x, y):
+    return float((head.predict(x) == y).float().mean())
+
+
+@pytest.mark.parametrize("with_vectors", [False, True])
+def test_it_learns(with_vectors):
+    x, y, centres = blobs()
+    torch.manual_seed(0)
+    head = TreeHead(16, 60, visit=2, class_vectors=centres if with_vectors else None)
+    optimizer = train(head, x[:2500], y[:2500])
+    if not with_vectors:  # arbitrary clusters, which a linear router cannot tell apart
+        before = accuracy(head, x[2500:], y[2500:])
+        head.rebuild(x[:2500], optimizer=optimizer)
+        train(head, x[:2500], y[:2500], 3, optimizer)
+        assert accuracy(head, x[2500:], y[2500:]) > before + 0.1
+    assert accuracy(head, x[2500:], y[2500:]) > 0.95
+
+
+@pytest.mark.parametrize("n_new", [2, 40])  # within the free places; more than these
+def test_new_classes_keep_the_optimizer_state_and_are_learned(n_new):
+    x, y, centres = blobs(60 + n_new)
+    old = y < 60
+    torch.manual_seed(0)
+    head = TreeHead(16, 60, visit=3, cluster_size=32, class_vectors=centres[:60])
+    optimizer = train(head, x[old], y[old])
+    moments = optimizer.state[head.weight]["exp_avg"].flatten(0, 1)[head.slot_of].clone()
+    scores, n_clusters = all_scores(head, x[old]).detach(), head.n_clusters
+    means = torch.stack([x[y == label].mean(0) for label in range(60, 60 + n_new)])
+    classes = head.add_classes(n_new, means, optimizer=optimizer)
+    assert classes.tolist() == list(range(60, 60 + n_new))
+    assert head.n_classes == 60 + n_new
+    assert (head.n_clusters > n_clusters) == (n_new == 40)
+    assert torch.equal(all_scores(head, x[old])[:, :60], scores)
+    assert torch.equal(optimizer.state[head.weight]["exp_avg"].flatten(0, 1)[head.slot_of[:60]], moments)
+    assert torch.equal(head.class_of.flatten()[head.slot_of], torch.arange(60 + n_new))
+    train(head, x, y, 3, optimizer)
+    assert accuracy(head, x[~old], y[~old]) > 0.9
+    assert accuracy(head, x[old], y[old]) > 0.9
+
+
+def test_new_classes_without_inputs_enter_the_emptiest_clusters():
+    head = make(20, cluster_size=16)  # 2 clusters of 10
+    head.add_classes(6)
+    assert sorted(head.size.tolist()) == [13, 13]
+    head.add_classes(12)
+    assert (sorted(head.size.tolist()), head.weight.shape[1]) == ([19, 19], 32)  # no cluster is split
+    head.add_classes(90)
+    assert int(head.size.sum()) == 128 and int(head.size.max()) <= 40 and head.n_clusters > 2
+    total = head.log_prob(rows()).exp().sum(1)
+    assert torch.allclose(total, torch.ones_like(total), atol=1e-12)
+
+
+def test_rebuild_moves_weights_and_is_deterministic():
+    x, y, _ = blobs()
+    torch.manual_seed(0)
+    head = TreeHead(16, 60, visit=4)
+    optimizer = train(head, x, y, 2)
+    scores = all_scores(head, x).detach()
+    moments = optimizer.state[head.bias]["exp_avg"].flatten()[head.slot_of].clone()
+    other = copy.deepcopy(head)
+    head.rebuild(x, optimizer=optimizer, seed=3)
+    other.rebuild(x, seed=3)
+    assert all(torch.equal(a, b) for a, b in zip(head.state_dict().values(), other.state_dict().values(), strict=True))
+    assert torch.allclose(all_scores(head, x), scores, atol=1e-5)
+    assert torch.equal(optimizer.state[head.bias]["exp_avg"].flatten()[head.slot_of], moments)
+    train(head, x, y, 2, optimizer)
+    assert accuracy(head, x, y) > 0.95
+    head.rebuild(cluster_size=32, optimizer=optimizer)
+    assert (head.weight.shape[1], head.n_clusters) == (32, 2)
+    train(head, x, y, 1, optimizer)
+    assert accuracy(head, x, y) > 0.95
+
+
+def test_a_wrapped_linear_layer():
+    x, y, _ = blobs(300, n=6000)
+    torch.manual_seed(0)
+    linear = torch.nn.Linear(16, 300)
+    optimizer = torch.optim.Adam(linear.parameters(), lr=0.02)
+    for _ in range(200):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(linear(x[:5000]), y[:5000]).backward()
+        optimizer.step()
+    exact = linear(x[5000:]).detach()
+    head = TreeHead.from_linear(linear, x[:5000], visit=1000)
+    assert torch.allclose(head.log_prob(x[5000:]), exact.log_softmax(1), atol=1e-4)
+    head.visit = 6
+    assert float((head.predict(x[5000:]) == exact.argmax(1)).float().mean()) > 0.99
+    gap = head.topk(x[5000:], 1)[0][:, 0] - exact.log_softmax(1).max(1).values
+    assert float(gap.abs().median()) < 0.02  # the router has learned the probabilities of the clusters
+
+
+def test_state_dict_of_a_head_that_has_grown(tmp_path):
+    safetensors = pytest.importorskip("safetensors.torch")
+    head = make(100)
+    head.add_classes(50)
+    other = make(100, seed=5)
+    other.load_state_dict(head.state_dict())
+    x = rows()
+    assert torch.equal(other.log_prob(x), head.log_prob(x))
+    safetensors.save_file(head.state_dict(), tmp_path / "head.safetensors")
+    third = TreeHead(6, 3, dtype=torch.float64)
+    third.load_state_dict(safetensors.load_file(tmp_path / "head.safetensors"))
+    assert torch.equal(third.log_prob(x), head.log_prob(x))
+    assert third.n_classes == 150
+    model = torch.nn.Sequential(make(40))
+    model.load_state_dict({f"0.{name}": value for name, value in head.state_dict().items()})
+    assert torch.equal(model[0].log_prob(x), head.log_prob(x))
+
+
+def test_autocast():
+    head, x, y = make(1000, 16).float(), rows(50, 16).float(), targets(1000, 50)
+    exact = head(x, y)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = head(x, y)
+    rounded.loss.backward()
+    assert rounded.loss.dtype == torch.float32 and head.weight.grad.dtype == torch.float32
+    assert abs(rounded.loss.item() - exact.loss.item()) < 0.05
+    assert float((rounded.log_prob - exact.log_prob).abs().median()) < 0.1
+
+
+def test_compile():
+    head, x, y = make(200), rows(), targets(200)
+    compiled = torch.compile(head, backend="aot_eager", fullgraph=True)
+    expected = head(x, y)
+    expected.loss.backward()
+    gradients = [p.grad.clone() for p in head.parameters()]
+    head.zero_grad()
+    output = compiled(x, y)
+    output.loss.backward()
+    assert torch.allclose(output.log_prob, expected.log_prob)
+    assert all(torch.allclose(p.grad, g) for p, g in zip(head.parameters(), gradients, strict=True))
+    topk = torch.compile(head.topk, backend="aot_eager", fullgraph=True)
+    assert torch.equal(topk(x, 3)[1], head.topk(x, 3)[1])
+
+
+def _distributed_step(rank, folder):
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+    head = torch.nn.parallel.DistributedDataParallel(make())
+    x, y = rows(40), targets(100, 40)
+    head(x[20 * rank : 20 * rank + 20], y[20 * rank : 20 * rank + 20]).loss.backward()
+    torch.save([p.grad for p in head.parameters()], f"{folder}/{rank}.pt")
+    dist.destroy_process_group()
+
+
+@pytest.mark.slow
+def test_distributed_data_parallel(tmp_path):
+    torch.multiprocessing.spawn(_distributed_step, (str(tmp_path),), nprocs=2)
+    head = make()
+    head(rows(40), targets(100, 40)).loss.backward()
+    for rank in range(2):
+        for mine, theirs in zip(head.parameters(), torch.load(tmp_path / f"{rank}.pt"), strict=True):
+            assert torch.allclose(mine.grad, theirs, atol=1e-12)
+
+
+def test_cost():
+    head = make(100, visit=2, cluster_size=16)  # 7 clusters of 14 or 15
+    cost = head.cost(rows())
+    assert (cost["routers_scored"], cost["clusters_visited"]) == (7, 2)
+    assert 28 <= cost["classes_scored"] <= 30
+    assert cost["share_scored"] == pytest.approx((7 + cost["classes_scored"]) / 100)
+
+
+def test_groups_are_divided_into_calls_that_pytorch_allows():
+    cluster = torch.randint(2500, (700, 4), generator=torch.Generator().manual_seed(0))
+    order, ends = group_pairs(cluster, 2500)
+    assert (cluster.flatten()[order].diff() >= 0).all()
+    parts = _parts(ends, True)
+    assert [part[:2] for part in parts] == [(0, 1000), (1000, 2000), (2000, 2500)]
+    assert [part[2] for part in parts] == [0, int(ends[999]), int(ends[1999])]
+    assert parts[-1][3] == 2800
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: TreeHead(0, 10), "in_features must be an integer of at least 1"),
+        (lambda: TreeHead(4, 1), "n_classes must be an integer of at least 2"),
+        (lambda: TreeHead(4, 10, visit=0), "visit must be"),
+        (lambda: TreeHead(4, 10, cluster_size=-1), "cluster_size must be"),
+        (lambda: TreeHead(4, 10, class_vectors=np.ones((9, 3))), "9 rows for 10 classes"),
+        (lambda: make()(rows(), targets(100, 19)), "target has the shape"),
+        (lambda: make()(rows(), targets(101) + 100), "the head has 0..99"),
+        (lambda: make()(rows(), targets(100).double()), "target must have integers"),
+        (lambda: make()(rows(20, 5), targets(100)), "x has 5 features, the head expects 6"),
+        (lambda: make()(rows(), targets(100), reduction="max"), "reduction must be"),
+        (lambda: make().topk(rows(), 0), "k must be from 1 to"),
+        (lambda: make().add_classes(0), "n must be"),
+        (lambda: make().add_classes(3, rows(2)), "inputs has the shape"),
+        (lambda: make().fit_routers(rows(1)), "inputs has 1 rows"),
+        (lambda: make().add_classes(3, optimizer=torch.optim.SGD(make().parameters(), 0.1)), "optimizer does not"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
