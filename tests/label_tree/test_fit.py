@@ -247,7 +247,7 @@ def test_fit_equals_reference(seed, sparse, most, n_labels, **options):
             scaled[rows], true, weights[rows], orders, start=start, C=options.C, bias_rate=options.bias_rate,
             bias=np.full(true.shape[1], bias),
         )  # fmt: skip
-        smallest = fit.smallest_weight(as_batch(X, sparse), labels.label)
+        smallest = fit.smallest_weight(as_batch(X, sparse), labels.label, node.is_leaf)
         assert np.all((node.weight == 0) | (np.abs(node.weight) > smallest))
         np.testing.assert_allclose(node.bias, bias, rtol=1e-3, atol=1e-3)
         np.testing.assert_allclose(node.weight, weight, rtol=1e-3, atol=1e-3 + smallest)
@@ -258,8 +258,10 @@ def test_fit_equals_reference(seed, sparse, most, n_labels, **options):
 @pytest.mark.parametrize(("rows_per_label", "smallest"), [(1, 1.0), (4, 1.0), (10, 0.4), (40, 0.1), (500, 0.1)])
 def test_more_weights_are_left_out_with_few_rows_per_label(rows_per_label, smallest):
     labels = np.repeat(np.arange(3), rows_per_label)
-    assert fit.smallest_weight(as_batch(np.ones((2, 2)), True), labels) == pytest.approx(smallest)
-    assert fit.smallest_weight(Dense(np.ones((2, 2))), labels) == 0
+    batch = as_batch(np.ones((2, 2)), True)
+    assert fit.smallest_weight(batch, labels, True) == pytest.approx(smallest)
+    assert fit.smallest_weight(batch, labels, False) == pytest.approx(max(0.1, smallest / 2))
+    assert fit.smallest_weight(Dense(np.ones((2, 2))), labels, True) == 0
 
 
 # -- the start -------------------------------------------------------------------------------------------------

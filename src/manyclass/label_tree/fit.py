@@ -34,8 +34,8 @@ from .weights import LANES, SIZES, Blocks, PackedBlocks, packed, weights_of
 N_DIMS = 64  # in which labels are grouped
 FEW_ROWS = 3.0  # per label: up to here votes have their full weight
 N_SAMPLE = 1 << 14  # (node, row) pairs from which the start is calibrated
-# Weights of sparse rows are left out up to the absolute value 4 / rows per label, at least 0.1 and at most 1. On
-# held-out rows of text, 1 is more accurate than 0.1 with 4 rows per label; 0.5 is less accurate with 20.
+# Weights of sparse rows are left out up to the absolute value 4 / rows per label, at least 0.1 and at most 1, routers
+# half of it. On held-out rows of text, 1 is more accurate than 0.1 with 4 rows per label; 0.5 is less accurate with 20.
 _SMALLEST, _LEAST, _MOST = 4.0, 0.1, 1.0
 _MOST_RECORDS = 1 << 18  # blocks that one call of the trainer may write: bounds its memory
 _SHARES = 64  # into which the work is divided for threads
@@ -130,13 +130,13 @@ def _train_tree(task: _Task) -> tuple[Options, PackedBlocks, Neighbors | None]:
     options = options._replace(router_start=start.cosine, router_bias=router_bias)
     task = task._replace(options=options)
     bias[tree.is_leaf == 0] = first_bias(options, False)
-    routers = _train(task, bias, pairs, start)
+    routers = _train(task, bias, pairs, start, False)
     pairs = _leaf_pairs(task, _join(bias, routers))
     start, leaf_bias = _start(task, pairs, True)
     options = options._replace(start=start.cosine, bias=leaf_bias)
     bias[tree.is_leaf != 0] = first_bias(options, True)
     neighbors = _neighbors(task, bias, pairs, start)
-    return options, _join(bias, [*routers, *_train(task, bias, pairs, start)]), neighbors
+    return options, _join(bias, [*routers, *_train(task, bias, pairs, start, True)]), neighbors
 
 
 def _neighbors(task: _Task, bias: np.ndarray, pairs: Pairs, start: Start) -> Neighbors | None:
@@ -165,7 +165,7 @@ def _slope(task: _Task, bias: np.ndarray, pairs: Pairs, start: Start, kept: np.n
     held = (pairs.true[chosen] != 0) & (rng.random(len(chosen)) < _HELD_OUT)
     learned, held = (Pairs(*(array[part] for array in pairs)) for part in (chosen[~held], chosen[held]))
     bias = bias.copy()
-    blocks = _join(bias, _train(task, bias, learned, start))
+    blocks = _join(bias, _train(task, bias, learned, start, True))
     used = np.zeros(len(task.rows.weight), bool)
     used[learned.row[learned.true != 0]] = True
     kept = kept[used[kept]]
@@ -299,10 +299,10 @@ def _pairs(others: np.ndarray, keys: np.ndarray, places: np.ndarray, n_rows: int
     return Pairs((known // n_rows).astype(np.int32), (known % n_rows).astype(np.int32), true)
 
 
-def _train(task: _Task, bias: np.ndarray, pairs: Pairs, start: Start) -> list[Trained]:
+def _train(task: _Task, bias: np.ndarray, pairs: Pairs, start: Start, leaf: bool) -> list[Trained]:
     """Train nodes on `n_jobs` threads. Mutates: bias."""
     width = bias.shape[1]
-    smallest = smallest_weight(task.rows.batch, task.labels.label)
+    smallest = smallest_weight(task.rows.batch, task.labels.label, leaf)
 
     def run(part: slice, capacity: int) -> Trained:
         own = Pairs(*(array[part] for array in pairs))
@@ -315,15 +315,15 @@ def _train(task: _Task, bias: np.ndarray, pairs: Pairs, start: Start) -> list[Tr
     return _parallel(run, *_chunks(task, pairs), n_jobs=task.n_jobs)
 
 
-def smallest_weight(batch: Batch, labels: np.ndarray) -> np.float32:
-    """The absolute value up to which weights are left out."""
+def smallest_weight(batch: Batch, labels: np.ndarray, leaf: bool) -> np.float32:
+    """The absolute value up to which weights are left out, in leaves or in routers."""
     sparse = isinstance(batch, Csr) and len(labels) > 0
-    return np.float32(threshold_of(len(labels) / len(np.unique(labels))) if sparse else 0.0)
+    return np.float32(threshold_of(len(labels) / len(np.unique(labels)), leaf) if sparse else 0.0)
 
 
-def threshold_of(rows_per_label: float) -> float:
+def threshold_of(rows_per_label: float, leaf: bool) -> float:
     """The absolute value up to which weights of sparse rows are left out."""
-    return float(np.clip(_SMALLEST / rows_per_label, _LEAST, _MOST))
+    return max(_LEAST, min(_SMALLEST / rows_per_label, _MOST) * (1.0 if leaf else 0.5))
 
 
 def _join(bias: np.ndarray, parts: list[Trained]) -> PackedBlocks:

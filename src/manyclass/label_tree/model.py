@@ -295,7 +295,7 @@ def memory(options: Options, n_features: int, n_classes: int, size: Size | None 
             per_node = size.n_rows * size.n_nonzero * (1.0 if below else size.n_labels) / n_nodes
             known *= 1 - math.exp(-per_node / n_features)  # distinct ones among so many
             n_weights = min(n_weights, 1 + per_node / known / 3) if known else 0.0
-            kept = 1 / (1 + 2 * threshold_of(size.n_rows * size.n_labels / n_classes))
+            kept = 1 / (1 + 2 * threshold_of(size.n_rows * size.n_labels / n_classes, not below))
         per_feature = 8 + 2 * width // LANES + 4 * n_weights
         total += n_nodes * (known * kept * per_feature + 4 * width + 4 * options.arity + 29)
         if below:
