@@ -6,7 +6,7 @@ features. So a file has to be read only once.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -89,6 +89,24 @@ class Weighting:
     idf: np.ndarray
     n_rows: int
     numbers: dict[str, Quantiles]
+
+    def with_rows(self, raw: scipy.sparse.csr_array, layout: Layout, idf: bool) -> "Weighting":
+        """The weighting after further raw rows: new words get the weight that they have where they first appear.
+
+        Words that are known keep their weight. The result does not depend on how rows are divided into calls.
+        """
+        named = raw.indices < layout.first_number
+        row = np.repeat(np.arange(raw.shape[0]), np.diff(raw.indptr))[named]
+        feature, n_rows = raw.indices[named] % layout.width, self.n_rows + raw.shape[0]
+        new = ~np.isin(feature, self.known)
+        if not new.any():
+            return replace(self, n_rows=n_rows)
+        found, first = np.unique(feature[new], return_index=True)
+        seen = self.n_rows + 1 + row[new][first]  # rows up to the one where a word first appears
+        weights = (np.log((1 + seen) / 2) + 1 if idf else np.ones(len(found))).astype(np.float32)
+        place = np.searchsorted(self.known, found)
+        known = np.insert(self.known, place, found.astype(np.int32))
+        return replace(self, known=known, idf=np.insert(self.idf, place, weights), n_rows=n_rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Values that can be stored as JSON."""
