@@ -100,7 +100,8 @@ def learn(
     if "neighbors" in state:
         learned = weights > 0
         state["neighbors"] = with_rows(state["neighbors"], rows.batch.values[learned], labels.label[learned])
-    before = Stream(*(copy(state[name]) for name in Stream._fields))
+    several = len(trees_of(state)) > 1
+    before = Stream(*(copy(state[name]) if several else state[name] for name in Stream._fields))
     if state["seen"].mass[0] == 0.0:  # the first rows since `fit`: the running sums change from now on
         for tree, blocks in trees_of(state):
             unfold(blocks, starts_of(options, tree))

@@ -295,6 +295,10 @@ def _page_routes(app: FastAPI) -> None:
     async def index() -> Response:
         return Response(*_page(pages["index.html"]))
 
+    @app.get("/favicon.ico", include_in_schema=False)
+    async def icon() -> Response:
+        return Response(status_code=204)
+
     @app.get("/page/{name}", include_in_schema=False)
     async def page(name: str) -> Response:
         if name not in pages:

@@ -24,6 +24,7 @@ _FOUND = 20  # labels of a search
 _NEIGHBOURS = 12
 _TOP_WORDS = 15
 _MOST_REMEMBERED = 200_000  # words
+_WIDE = 1 << 20  # features; in smaller tables many of WordNet's words would share their number with others
 Name = Annotated[str, Query(max_length=1000)]
 
 
@@ -100,6 +101,7 @@ class Explorer:
     def __init__(self) -> None:
         self._trees: dict[str, tuple[tuple[int, int], dict[int, dict[str, Any]]]] = {}
         self._words: dict[int, str] = {}  # by hash
+        self._loaded = False  # the words of WordNet
         self._lock = threading.Lock()
 
     def add_details(self, service: Service, ask: Any, rows: Sequence[Any], found: list[dict[str, Any]]) -> None:
@@ -129,8 +131,9 @@ class Explorer:
     def top_words(self, features: np.ndarray, weights: np.ndarray, width: int) -> list[dict[str, Any]]:
         """The known words with the largest positive weights."""
         with self._lock:
-            if not self._words:
+            if not self._loaded and width >= _WIDE:
                 self._remember(load_wordnet().feature_names.tolist())
+                self._loaded = True
         names = {abs(number) % width: word for number, word in self._words.items()}
         best = np.argsort(-weights)[: 20 * _TOP_WORDS]
         found = [(names.get(int(features[i])), float(weights[i])) for i in best]

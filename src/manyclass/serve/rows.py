@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import murmurhash3_32
 
 from ..core.classes import label_array
 from ..core.validation import NARROW
 from ..io import Chunk, Reading
 from ..io.tables import TableReader, layout_of
-from ..io.weighting import weigh
+from ..io.weighting import Weighting, weigh
 from ..trained import MAX_COLUMNS, LabelColumns, Trained
 
 LONGEST_LABEL = 1000
@@ -48,15 +49,31 @@ class Features:
             self._reader = _reader(self.reading)
             self._raw = _reader(replace(self.reading, weighting=None)) if self.reading.weighted else self._reader
             self._layout = layout_of(self.reading)
+            only_words = self.reading.columns == self.reading.text and len(self._reader._vectorizers) == 1
+            self._analyze = self._reader._vectorizers[0][1].build_analyzer() if only_words else None
 
     def __call__(self, rows: Sequence[Any]) -> Any:
         """Features of rows to predict, all of them sparse or all dense."""
         if self.table:
+            if len(rows) == 1 and isinstance(rows[0], str) and self._analyze and self.reading.weighting is not None:
+                return self._one_text(rows[0], self.reading.weighting)
             return self._table(self._reader, rows)
         vectors = [self._vector(row) for row in rows]
         if self.dense or all(isinstance(vector, np.ndarray) for vector in vectors):
             return np.vstack([vector if isinstance(vector, np.ndarray) else vector.toarray()[0] for vector in vectors])
         return sp.csr_array(sp.vstack([sp.csr_array(np.atleast_2d(one)) for one in vectors], format="csr"))
+
+    def _one_text(self, text: str, weighting: Weighting) -> sp.csr_array:
+        """The same as `_table` for a single text, ten times faster: scikit-learn's vectorizers are made for many."""
+        assert self._analyze is not None
+        hashed = [abs(murmurhash3_32(word, seed=0)) % self.n_features for word in self._analyze(text)]
+        feature, counts = np.unique(np.array(hashed, np.int32), return_counts=True)
+        place, known = weighting.find(feature)
+        feature, value = feature[known], counts[known] * weighting.idf[place[known]].astype(np.float64)
+        length = np.sqrt(np.bincount(np.zeros(len(value), np.int64), value**2, minlength=1)[0])
+        values = (value / (length or 1.0)).astype(np.float32)
+        pointer = np.array([0, len(values)], np.int32)
+        return sp.csr_array((values, feature.astype(np.int32), pointer), shape=(1, self.n_features))
 
     def to_learn(self, rows: Sequence[Any]) -> list[tuple[int, Any]]:
         """Features of rows to learn, as parts of which each is sparse or dense, with their numbers of rows.

@@ -1,6 +1,7 @@
 // The tree of a model: nodes are loaded when they are opened, so that the number of labels does not matter.
 const d3 = window.d3;
 const MOST_LABELS = 2; // in the text of a node
+const LONGEST = 26; // characters of the text of a node
 
 export class Tree {
   constructor(svg, ask, showLabel) {
@@ -40,6 +41,7 @@ export class Tree {
         const label = await this.ask(`/models/${this.model}/label?label=${encodeURIComponent(best)}`);
         if (label.node !== null) {
           const leaf = await this.load(label.node);
+          this.leaf = label.node;
           this.open = new Set([0, ...leaf.above, label.node]);
           for (const node of leaf.above) await this.load(node);
         }
@@ -54,7 +56,10 @@ export class Tree {
     const open = this.open.has(node);
     let below = [];
     if (open && found.children && found.children.length) below = found.children.map((child) => this.data(child.node));
-    else if (open && found.children) below = found.labels.map((label) => ({ label, on: label === this.best }));
+    else if (open && found.children) {
+      const labels = this.leaf === node && !found.labels.includes(this.best) ? [this.best, ...found.labels] : found.labels;
+      below = labels.map((label) => ({ label, on: label === this.best }));
+    }
     const inner = found.children ? found.children.length > 0 : found.inner;
     return { node, found, inner, open, on: this.path.has(node), children: below };
   }
@@ -75,13 +80,14 @@ export class Tree {
   text(data) {
     if (data.label !== undefined) return String(data.label);
     const { n_labels: n, labels } = data.found;
-    return `${n.toLocaleString("en")}: ${labels.slice(0, MOST_LABELS).join(", ")}${n > MOST_LABELS ? ", …" : ""}`;
+    const text = `${n.toLocaleString("en")}: ${labels.slice(0, MOST_LABELS).join(", ")}${n > MOST_LABELS ? ", …" : ""}`;
+    return text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text;
   }
 
   draw() {
     if (!this.nodes || !this.nodes.size) return;
     const root = d3.hierarchy(this.data(0));
-    d3.tree().nodeSize([15, 210])(root);
+    d3.tree().nodeSize([22, 165])(root);
     this.root = root;
     const key = (one) => one.data.label !== undefined ? `l${one.parent.data.node}/${one.data.label}` : `n${one.data.node}`;
     this.canvas.selectAll("path.link").data(root.links(), (link) => key(link.target)).join("path")
@@ -106,8 +112,8 @@ export class Tree {
         else if (event.key === "ArrowDown" || event.key === "ArrowUp") { event.preventDefault(); this.step(one, event.key === "ArrowDown" ? 1 : -1); }
       });
     group.select("circle").attr("r", (one) => one.data.label !== undefined ? 2.5 : 3 + Math.min(6, Math.log10(1 + one.data.found.n_labels)));
-    group.select("text").attr("x", (one) => one.children ? -10 : 10)
-      .attr("text-anchor", (one) => one.children ? "end" : "start").text((one) => this.text(one.data));
+    group.select("text").attr("x", (one) => one.children ? -4 : 11).attr("dy", (one) => one.children ? "1.5em" : "0.32em")
+      .text((one) => this.text(one.data));
   }
 
   // Move the focus to the next or previous node as they are drawn.
@@ -123,7 +129,7 @@ export class Tree {
     const [top, bottom] = d3.extent(all, (one) => one.x);
     const right = d3.max(all, (one) => one.y);
     const { width, height } = this.svg.node().getBoundingClientRect();
-    const margin = { left: 150, right: 190, y: 20 };
+    const margin = { left: 20, right: 170, y: 20 };
     const scale = Math.min(1.2, width / (right + margin.left + margin.right), height / (bottom - top + 2 * margin.y));
     const x = margin.left * scale;
     this.svg.call(this.zoom.transform, d3.zoomIdentity.translate(x, height / 2 - scale * (top + bottom) / 2).scale(scale));
