@@ -111,8 +111,13 @@ def test_limits_of_size_and_type(client):
     assert post(client, "/predict", {"text": "a" * 3000}).status_code == 413
     chunks = (b"a" * 500 for _ in range(10))
     assert client.post("/predict", content=chunks, headers={"content-type": "application/json"}).status_code == 413
-    plain = client.post("/predict", content=b'{"text": "a"}', headers={"content-type": "text/plain"})
+    body = b'{"text": "a", "label": "b"}'
+    plain = client.post("/learn", content=body, headers={"content-type": "text/plain"})
     assert plain.status_code == 415, "a foreign page can send this type without asking"
+    foreign = {"content-type": "application/json", "sec-fetch-site": "cross-site"}
+    assert client.post("/learn", content=body, headers=foreign).status_code == 403
+    assert client.post("/admin/models/things/reload", headers=foreign).status_code == 403
+    assert client.model.journal.bounds()[1] == 0 and client.model.version == 1
 
 
 def test_limits_of_requests_at_a_time(client):

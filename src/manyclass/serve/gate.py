@@ -29,7 +29,6 @@ _HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"x-frame-options", b"DENY"),
 ]
-_FORM = b"application/x-www-form-urlencoded"
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,7 @@ class Gate:
             log.info("request", extra={**what, "ms": round(1e3 * seconds, 3)})
 
     def _check(self, scope: dict[str, Any], headers: dict[bytes, bytes]) -> bytes:
-        """Host and key; returns the key."""
+        """Check the host, the origin and the key; return the key."""
         if self.hosts:
             host = headers.get(b"host", b"").decode("latin-1").rpartition("]")[2].partition(":")[0] or "::1"
             if host.lower() not in self.hosts:
@@ -166,6 +165,12 @@ class Gate:
         if not key and given[:7].lower() == b"bearer ":
             key = given[7:].strip()
         needed = scope_of(scope["method"], scope["path"])
+        if needed in SCOPES[1:]:  # browsers let foreign pages send requests, though not read the answers
+            if headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
+                raise Problem(403, "requests of other pages are refused.")
+            kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+            if needed == "learn" and scope["method"] == "POST" and kind != b"application/json":
+                raise Problem(415, "the body must have the content type application/json.")
         if self.keys is None or needed is None:
             return b""
         level = self.keys.level(key)
@@ -194,12 +199,7 @@ class Gate:
 
     async def _body(self, scope: Any, headers: dict[bytes, bytes], receive: Any) -> bytes:
         """The whole body, if it is small enough and comes soon enough."""
-        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        form = kind == _FORM and scope["path"].endswith("/suggest")
         length = headers.get(b"content-length", b"0")
-        if kind != b"application/json" and not form and not (length == b"0" and b"transfer-encoding" not in headers):
-            # Browsers send other types to foreign services without asking them first.
-            raise Problem(415, "the body must have the content type application/json.")
         too_large = Problem(413, f"the body must have at most {self.limits.body} bytes.")
         if length.isdigit() and int(length[:20]) > self.limits.body:
             raise too_large
