@@ -93,7 +93,8 @@ def message(rng: random.Random) -> bytes:
     body, path = body_of(rng), rng.choice(_PATHS).encode()
     if rng.random() < 0.1:
         path += rng.choice([b"/../../etc/passwd", b"?k=" + b"1" * 3000, b"%00", b"%ff%fe", b"//", b"?search=%F0%9F"])
-    method = rng.choice([b"POST"] * 8 + [b"GET", b"PUT", b"DELETE", b"OPTIONS", b"HEAD", b"BREW"])
+    usual = b"POST" if path.startswith((b"/predict", b"/learn", b"/v", b"/admin")) else b"GET"
+    method = rng.choice([usual] * 20 + [b"GET", b"PUT", b"DELETE", b"OPTIONS", b"HEAD", b"BREW"])
     headers = [b"Host: 127.0.0.1", b"Content-Type: " + rng.choice(_TYPES), b"Connection: close"]
     if rng.random() < 0.9:
         headers.append(b"Content-Length: %d" % (len(body) if rng.random() < 0.95 else rng.choice([0, 1, 10**12])))
@@ -103,11 +104,12 @@ def message(rng: random.Random) -> bytes:
 
 
 def send(port: int, raw: bytes) -> int:
-    """The status of the answer; 0 if the connection ended without one."""
+    """The status of the answer; 0 if there is none, as for a request that is not complete."""
+    head, _, body = raw.partition(b"\r\n\r\n")
+    complete = b"Content-Length: %d" % len(body) in head and b"chunked" not in head
     try:
-        with socket.create_connection((LOCAL, port), timeout=20) as connection:
+        with socket.create_connection((LOCAL, port), timeout=20 if complete else 0.05) as connection:
             connection.sendall(raw)
-            connection.shutdown(socket.SHUT_WR)
             answer = connection.recv(64)
             return int(answer[9:12]) if answer.startswith(b"HTTP/1.1 ") else 0
     except (OSError, ValueError):
@@ -152,9 +154,13 @@ def main() -> None:
             patient = slow_clients(port, 60)
             if options.schemathesis:
                 command = [shutil.which("schemathesis", path=str(Path(sys.executable).parent)) or "schemathesis", "run"]
-                limits = ["--max-examples", str(options.schemathesis), "--workers", "1", "--no-color"]
+                settings = folder / "schemathesis.toml"
+                settings.write_text('[parameters]\n"path.name" = "things"\n"path.version" = 1\n')
+                # A body may fit the schema and not the model, whose columns and labels the schema does not know.
+                limits = ["--max-examples", str(options.schemathesis), "--exclude-checks", "positive_data_acceptance"]
+                command[1:1] = ["--config-file", str(settings)]
                 url = f"http://{LOCAL}:{port}/openapi.json"
-                failed += subprocess.run([*command, url, *limits]).returncode != 0
+                failed += subprocess.run([*command, url, *limits, "--workers", "1", "--no-color"]).returncode != 0
             alive = bool(ask(port, "/predict", {"text": "w1x1"})["labels"]) and child.poll() is None
             after = memory(child.pid)
     result = {

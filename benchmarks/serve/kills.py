@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+from http.client import HTTPException
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -26,6 +27,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--classes", type=int, default=200)
+    parser.add_argument("--minutes", type=float, default=600, help="fewer kills if they take longer")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     rng, began = random.Random(options.seed), time.perf_counter()
@@ -33,8 +35,11 @@ def main() -> None:
         folder = Path(name)
         model = train(folder, options.classes)
         rows = list(texts(200_000, 2 * options.classes, 1))  # half of the labels are new
-        sent = acknowledged = duplicates = 0
-        for _ in range(options.kills):
+        sent = acknowledged = duplicates = n_kills = 0
+        while n_kills < options.kills and time.perf_counter() - began < 60 * options.minutes:
+            n_kills += 1
+            if n_kills % 50 == 0:
+                print(f"{n_kills} kills, {acknowledged} rows", file=sys.stderr, flush=True)
             child, port = start(model, folder / "killed", "--checkpoint-every", str(rng.randrange(5, 200)))
             timer = threading.Timer(rng.uniform(0.02, 0.6), child.kill)
             timer.start()
@@ -44,7 +49,7 @@ def main() -> None:
                     found = ask(port, "/learn", {"text": text, "label": label, "id": str(sent)})
                     duplicates += found["duplicate"]
                     acknowledged, sent = sent + 1, sent + 1
-            except OSError:
+            except (OSError, HTTPException, ValueError):
                 pass  # it was killed: the next one gets the same row again
             timer.join()
             child.wait()
@@ -59,7 +64,7 @@ def main() -> None:
             ask(port, "/learn", {"text": "last", "label": "class 0"})
         files = [(folder / state / "things" / "1.model").read_bytes() for state in ("killed", "quiet")]
         result = {
-            "kills": options.kills,
+            "kills": n_kills,
             "rows acknowledged": acknowledged,
             "answers that did not come, sent again": duplicates,
             "lost": lost,

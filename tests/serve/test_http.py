@@ -298,6 +298,43 @@ def test_models_saved_from_python_take_vectors(tmp_path, kind):
         model.stop()
 
 
+def test_slow_clients_are_cut_off(served, monkeypatch):
+    """A header that does not end, and a body that does not end."""
+    import asyncio
+    import socket
+
+    import uvicorn
+
+    from manyclass.serve import start
+    from manyclass.serve.app import make_app
+
+    monkeypatch.setattr(start, "_HEADER_SECONDS", 0.2)
+    app = make_app([served(start=False)], Limits(seconds=0.2))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, http=start.Impatient))
+
+    async def ask(begin: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(begin)
+        answer = await asyncio.wait_for(reader.read(), 30)
+        writer.close()
+        return answer
+
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        thread.join(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    head = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
+    try:
+        assert asyncio.run(ask(head[:30])) == b""
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+            connection.sendall(head + b"{")
+            assert connection.recv(64).startswith(b"HTTP/1.1 408")
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
 def test_the_log_is_json():
     import logging
 

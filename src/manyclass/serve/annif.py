@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from .. import __version__
 from .gate import Problem
 from .model import Prediction, ServedModel
-from .service import Service, described, parse, reply
+from .service import Service, described, inlined, parse, reply
 
 _DEFAULT_LIMIT, _MOST_DOCUMENTS = 10, 32
 _FORM = "application/x-www-form-urlencoded"
@@ -130,7 +130,7 @@ def router(service: Service) -> APIRouter:
 
     @out.post(
         "/projects/{name}/learn", status_code=204, response_class=Response,
-        openapi_extra=described(_DOCUMENTS.json_schema()),
+        openapi_extra=described(inlined(_DOCUMENTS.json_schema())),
     )  # fmt: skip
     async def learn(name: str, request: Request) -> Response:
         """Learn documents with their subjects. The URI of a subject is its label."""

@@ -20,14 +20,13 @@ from .service import ERRORS, Error, Service, Strict, described, parse, reply, wi
 
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".txt": "text/plain"}
 _RELOAD_SECONDS = 600.0
-Text = Annotated[str, Field(max_length=1_000_000)]
 Vector = dict[str, Any] | list[Any]
 
 
 class RowIn(Strict):
     """A row: a text, or features."""
 
-    text: Text | None = Field(None, description="Raw text, for a model that was trained on a column of text.")
+    text: str | None = Field(None, description="Raw text, for a model that was trained on a column of text.")
     features: Vector | None = Field(
         None,
         description='Cells by column, values by feature name, {"indices": [...], "values": [...]}, or all values.',

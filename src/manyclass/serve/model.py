@@ -49,7 +49,7 @@ class Busy(Exception):
 class Settings:
     """How often a model is published and saved."""
 
-    publish_every: float = 0.02  # seconds between two publications
+    publish_every: float = 0.1  # seconds between two publications under load; the first one comes at once
     checkpoint_rows: int = 50_000  # rows learned between two checkpoints
     checkpoint_seconds: float = 300.0
     poll: float = 0.5  # seconds between two looks at the journal, which other processes may write
@@ -151,20 +151,23 @@ class Recent:
     @property
     def accuracy(self) -> float:
         """Share of rows that were predicted right before they were learned."""
-        return sum(self.right) / len(self.right) if self.right else float("nan")
+        right = list(self.right)
+        return sum(right) / len(right) if right else float("nan")
 
     @property
     def drift(self) -> float:
         """Total variation distance of the groups' shares from those of the training rows; new labels are a group."""
-        if not self.bins:
+        bins = np.array(list(self.bins), np.int64)  # at once: the learner adds to it
+        if not len(bins):
             return float("nan")
-        counts = np.bincount(np.array(self.bins) + 1, minlength=len(self.shares) + 1) / len(self.bins)
+        counts = np.bincount(bins + 1, minlength=len(self.shares) + 1) / len(bins)
         return float(np.abs(counts - np.concatenate([[0], self.shares])).sum() / 2)
 
     @property
     def new_labels(self) -> float:
         """Share of rows whose label was new."""
-        return list(self.bins).count(-1) / len(self.bins) if self.bins else float("nan")
+        bins = list(self.bins)
+        return bins.count(-1) / len(bins) if bins else float("nan")
 
 
 class ServedModel:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import Response
@@ -156,12 +157,13 @@ class Service:
         model = self.model(name)
         self.check_size(len(rows))
         try:
-            bodies = _checked(lambda: model.check(rows))
+            check = partial(_checked, lambda: model.check(rows))
+            bodies = check() if len(rows) <= _INLINE else await run_in_threadpool(check)
             stored = await asyncio.wrap_future(model.add(bodies, key))
             if wait:
                 await within(model.when_learned(stored.seq), _LONGEST_WAIT)
         except CannotLearn as error:
-            raise Problem(409 if not model.error else 503, str(error), {"Retry-After": "60"}) from None
+            raise Problem(503 if model.error else 409, str(error)) from None
         except Busy as error:
             raise Problem(503, str(error), {"Retry-After": "5"}) from None
         except JournalFull as error:

@@ -1,5 +1,6 @@
 """Starting the service: models, keys, uvicorn and worker processes."""
 
+import asyncio
 import json
 import logging
 import os
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from .app import make_app
 from .gate import Gate, JsonLines, Keys, Limits
@@ -17,6 +19,7 @@ from .model import ServedModel, Settings
 _VARIABLE = "MANYCLASS_SERVE"  # how worker processes get their options
 LOCAL = ("127.0.0.1", "localhost", "::1")
 _SWITCH = 0.001  # seconds that the learner may keep the interpreter from the thread that answers
+_HEADER_SECONDS = 10.0
 _GRACE = 30  # seconds for running requests when the service ends
 
 
@@ -39,11 +42,44 @@ class Options:
         return Path(self.state) / name if self.state else Path(f"{path}.state")
 
 
+class Impatient(HttpToolsProtocol):
+    """Closes connections whose request has no complete header in time, which uvicorn would keep for ever."""
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Wait for a header."""
+        super().connection_made(transport)
+        self._timer = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        """Wait for the rest of the header of a further request."""
+        if self._timer is None and (self.cycle is None or self.cycle.response_complete):
+            self._timer = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
+        super().data_received(data)
+
+    def on_headers_complete(self) -> None:
+        """The header is complete."""
+        self._cancel()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection has ended."""
+        self._cancel()
+        super().connection_lost(exc)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
 def run(options: Options) -> None:
     """Serve until a signal ends it."""
     config: dict[str, Any] = {
         "host": options.host,
         "port": options.port,
+        "http": Impatient,
         "log_config": None,
         "access_log": False,
         "server_header": False,
