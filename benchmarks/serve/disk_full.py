@@ -34,11 +34,10 @@ def main() -> None:
                 rows = texts(100_000, 100, 1)
                 for _ in range(options.episodes):
                     filler = disk / "filler"
-                    with open(filler, "wb") as file:
+                    with open(filler, "wb", buffering=0) as file:
                         try:
                             while True:
                                 file.write(b"x" * 4096)
-                                file.flush()
                         except OSError:
                             pass
                     seen = 0

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from manyclass import LabelTreeClassifier, RecallTreeClassifier
+from manyclass.core.validation import as_batch
 from manyclass.serve.gate import Keys, Limits
 from manyclass.serve.model import ServedModel, Settings
 
@@ -45,8 +46,20 @@ def test_a_single_text_has_the_features_of_a_batch(client):
     with one.model.published() as copy:
         features = copy.own_features()
         for text in texts:
-            fast, usual = features([text]), features._table(features._reader, [text])
-            assert np.array_equal(fast.toarray(), usual.toarray()) and fast.dtype == usual.dtype
+            fast, usual = features.batch([text]), as_batch(features([text]))
+            assert type(fast) is type(usual)
+            assert all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in zip(fast, usual, strict=True)), text
+
+
+def test_probabilities_are_those_of_the_estimator(client):
+    one = client()
+    with one.model.published() as copy:
+        for text in ("dog", "piano bus soup", "unknown"):
+            found = copy.predict([text], 4)[0]
+            labels, scores = copy.estimator.predict_topk([text], len(found.labels))
+            assert found.labels == labels[0].tolist() and found.scores == pytest.approx(scores[0].tolist())
+            chances = dict(zip(copy.estimator.classes_.tolist(), copy.estimator.predict_proba([text])[0], strict=True))
+            assert found.probabilities == pytest.approx([chances[label] for label in found.labels], abs=1e-6)
 
 
 def test_words_and_path(client):

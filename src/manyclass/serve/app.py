@@ -16,7 +16,7 @@ from . import annif, explore, open_inference
 from .gate import Gate, Keys, Limits, Problem
 from .metrics import numbers_of
 from .model import Prediction, ServedModel
-from .service import ERRORS, Error, Service, Strict, described, parse, reply, within
+from .service import ERRORS, Error, Service, Strict, as_bytes, described, parse, reply, within
 
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".txt": "text/plain"}
 _RELOAD_SECONDS = 600.0
@@ -171,23 +171,24 @@ def make_app(
         return reply({"error": f"{'.'.join(map(str, first['loc']))}: {first['msg']}"}, 422)
 
     look = explore.Explorer()
-    _plain_routes(app, service, look)
+    direct = _plain_routes(app, service, look)
     _admin_routes(app, service)
     _page_routes(app)
     app.include_router(explore.router(service, look))
     app.include_router(open_inference.router(service))
     app.include_router(annif.router(service))
-    return Gate(app, limits, keys, hosts, service.metrics, access_log)
+    gate = Gate(app, limits, keys, hosts, service.metrics, access_log)
+    gate.direct = direct
+    return gate
 
 
-def _plain_routes(app: FastAPI, service: Service, look: explore.Explorer) -> None:
-    @app.post("/predict", responses={200: {"model": PredictOut}}, openapi_extra=described(PredictIn))
-    async def predict(request: Request) -> Response:
-        """Predict the best labels of a row, or of several."""
-        ask = parse(PredictIn, await request.body())
+def _plain_routes(app: FastAPI, service: Service, look: explore.Explorer) -> dict[str, Any]:
+    """Add the endpoints; the result are those that need no routing."""
+
+    async def predict(body: bytes) -> bytes:
+        ask = parse(PredictIn, body)
         if ask.rows is not None and (ask.text is not None or ask.features is not None):
             raise Problem(422, "pass either rows, or text, or features.")
-        single = ask.rows is None
         rows = [ask.row()] if ask.rows is None else [row.row() for row in ask.rows]
         if not rows:
             raise Problem(422, "rows is empty.")
@@ -196,12 +197,10 @@ def _plain_routes(app: FastAPI, service: Service, look: explore.Explorer) -> Non
             await run_in_threadpool(look.add_details, service, ask, rows, found)
         model = service.model(ask.model)
         about = {"model": model.name, "version": ask.version or model.version}
-        return reply({**about, **found[0]} if single else {**about, "rows": found})
+        return as_bytes({**about, **found[0]} if ask.rows is None else {**about, "rows": found})
 
-    @app.post("/learn", responses={200: {"model": LearnOut}}, openapi_extra=described(LearnIn))
-    async def learn(request: Request) -> Response:
-        """Learn a row, or several, in their order. The answer means that they are on disk and will not be lost."""
-        ask = parse(LearnIn, await request.body())
+    async def learn(body: bytes) -> bytes:
+        ask = parse(LearnIn, body)
         alone = ask.text is ask.features is ask.label is ask.labels is None
         if ask.rows is not None and not alone:
             raise Problem(422, "pass either rows, or a single row.")
@@ -209,7 +208,17 @@ def _plain_routes(app: FastAPI, service: Service, look: explore.Explorer) -> Non
         if not rows:
             raise Problem(422, "rows is empty.")
         stored = await service.learn(ask.model, rows, ask.id, ask.wait)
-        return reply({"seq": stored.seq, "duplicate": stored.duplicate, "model": service.model(ask.model).name})
+        return as_bytes({"seq": stored.seq, "duplicate": stored.duplicate, "model": service.model(ask.model).name})
+
+    @app.post("/predict", responses={200: {"model": PredictOut}}, openapi_extra=described(PredictIn))
+    async def predict_route(request: Request) -> Response:
+        """Predict the best labels of a row, or of several."""
+        return Response(await predict(await request.body()), media_type="application/json")
+
+    @app.post("/learn", responses={200: {"model": LearnOut}}, openapi_extra=described(LearnIn))
+    async def learn_route(request: Request) -> Response:
+        """Learn a row, or several, in their order. The answer means that they are on disk and will not be lost."""
+        return Response(await learn(await request.body()), media_type="application/json")
 
     @app.get("/models", response_model=list[ModelOut])
     async def list_models() -> Response:
@@ -234,6 +243,8 @@ def _plain_routes(app: FastAPI, service: Service, look: explore.Explorer) -> Non
     async def metrics() -> Response:
         """Metrics for Prometheus."""
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
+
+    return {"/predict": predict, "/learn": learn}
 
 
 def _described(model: ServedModel) -> dict[str, Any]:

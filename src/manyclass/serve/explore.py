@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Response
 from sklearn.utils import murmurhash3_32
 from starlette.concurrency import run_in_threadpool
 
-from ..core.inputs import Batch
+from ..core.columns import apply
 from ..datasets import load_wordnet
 from ..trained import nodes_with_labels
 from .gate import Problem
@@ -34,7 +34,7 @@ Name = Annotated[str, Query(max_length=1000)]
 def path_of(copy: Copy, row: Any) -> list[int]:
     """The nodes of the tree that a row reaches."""
     clf = copy.estimator
-    batch: Batch = clf._batch(copy.own_features()([row]))
+    batch = apply(clf._state, copy.own_features().batch([row]))
     paths = clf._model.paths(clf._prediction_options(), clf._state, batch)
     return paths[0].tolist() if paths else []
 

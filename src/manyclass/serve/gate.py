@@ -7,7 +7,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -128,6 +128,7 @@ class Gate:
         self.app, self.limits, self.keys, self.hosts = app, limits, keys, hosts
         self.metrics, self.access_log = metrics, access_log
         self.n_requests, self._clients = 0, Counter[str]()
+        self.direct: dict[str, Callable[[bytes], Awaitable[bytes]]] = {}  # POST by path, without FastAPI's way to it
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Answer a request."""
@@ -148,7 +149,8 @@ class Gate:
             log.exception("internal error", extra={"path": scope["path"][:200]})
             await response.problem(Problem(500, "internal error; see the log of the service"))
         seconds = time.perf_counter() - start
-        route = getattr(scope.get("route"), "path", "other")
+        path = scope["path"]
+        route = path if path in self.direct else getattr(scope.get("route"), "path", "other")
         self.metrics.request(route, response.status, seconds)
         if self.access_log or response.status >= 500:
             what = {"method": scope["method"], "route": route, "status": response.status, "client": client}
@@ -188,16 +190,21 @@ class Gate:
         self.n_requests += 1
         self._clients[client] += 1
         try:
-            if scope["method"] not in ("GET", "HEAD"):
-                receive = _replay(await self._body(scope, headers, receive), receive)
-            await self.app(scope, receive, response)
+            if scope["method"] in ("GET", "HEAD"):
+                await self.app(scope, receive, response)
+                return
+            body = await self._body(headers, receive)
+            if scope["method"] == "POST" and scope["path"] in self.direct:
+                await response.json(200, await self.direct[scope["path"]](body))
+            else:
+                await self.app(scope, _replay(body, receive), response)
         finally:
             self.n_requests -= 1
             self._clients[client] -= 1
             if not self._clients[client]:
                 del self._clients[client]
 
-    async def _body(self, scope: Any, headers: dict[bytes, bytes], receive: Any) -> bytes:
+    async def _body(self, headers: dict[bytes, bytes], receive: Any) -> bytes:
         """The whole body, if it is small enough and comes soon enough."""
         length = headers.get(b"content-length", b"0")
         too_large = Problem(413, f"the body must have at most {self.limits.body} bytes.")
@@ -249,10 +256,13 @@ class _Response:
         """Send an error, unless a response has begun."""
         if self.status:
             return
-        body = json.dumps({"error": problem.message}).encode()
         given = [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *given]
-        await self({"type": "http.response.start", "status": problem.status, "headers": headers})
+        await self.json(problem.status, json.dumps({"error": problem.message}).encode(), given)
+
+    async def json(self, status: int, body: bytes, more: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        """Send a whole response."""
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *more]
+        await self({"type": "http.response.start", "status": status, "headers": headers})
         await self({"type": "http.response.body", "body": body})
 
 

@@ -19,12 +19,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.base import learns_online
+from ..core.columns import apply
 from ..core.model_file import ModelFormatError, lock, remove_leftovers
 from ..trained import Trained, open_model
 from .journal import Journal, Stored, sync_copy
@@ -102,22 +104,32 @@ class Copy:
 
     def predict(self, rows: Sequence[Any], k: int, probabilities: bool = True) -> list[Prediction]:
         """The k best labels of each row that were scored."""
-        return self.predict_features(self.own_features()(rows), k, probabilities)
-
-    def predict_features(self, X: Any, k: int, probabilities: bool) -> list[Prediction]:
-        """The k best labels of rows of features."""
-        clf, out = self.estimator, []
-        found = clf._predict(X, min(k, len(clf._index)))
-        scored = clf._score(X) if probabilities else None
-        ends = None if scored is None else np.cumsum(scored.sizes).tolist()
-        for r, (ids, scores) in enumerate(zip(found.labels, found.scores, strict=True)):
-            n = int(np.isfinite(scores).sum())  # labels that were not scored come last
+        clf = self.estimator
+        model, options, state, k = clf._model, clf._prediction_options(), clf._state, min(k, len(clf._index))
+        batch = apply(state, self.own_features().batch(rows))
+        whole = probabilities and model.NAME == "label-tree"  # one search gives scores and probabilities
+        width = model.width(options, state) if whole else k
+        search = model._search if whole else partial(model.predict, n_classes=len(clf._index))
+        labels, scores, work = search(options, state, batch, width)
+        if np.isnan(scores).any():
+            raise ValueError("a score is not a number: the row has values far larger than those of the training rows.")
+        scored = model.score(options, state, batch) if probabilities and not whole else None
+        ends = None if scored is None else np.cumsum(scored.sizes)
+        out = []
+        for r in range(len(rows)):
+            n = int(np.isfinite(scores[r]).sum())  # labels that were not scored come last
             chances: list[float] = []
-            if scored is not None and ends is not None:
-                own = slice(ends[r] - int(scored.sizes[r]), ends[r])
+            if whole and (options.multilabel or "tree_1" in state):
+                chances = np.exp(scores[r, : min(n, k)]).tolist()
+            elif whole:
+                parts = np.exp(scores[r, :n] - scores[r, 0])
+                chances = (parts[:k] / parts.sum()).tolist()
+            elif scored is not None and ends is not None:
+                own = slice(ends[r] - scored.sizes[r], ends[r])
                 by_label = dict(zip(scored.labels[own].tolist(), scored.probabilities[own].tolist(), strict=True))
-                chances = [by_label.get(label, 0.0) for label in ids[:n].tolist()]
-            out.append(Prediction(self.names(ids[:n]), scores[:n].tolist(), chances, found.work[r].tolist()))
+                chances = [by_label.get(label, 0.0) for label in labels[r, :n].tolist()]
+            n = min(n, k)
+            out.append(Prediction(self.names(labels[r, :n]), scores[r, :n].tolist(), chances, work[r].tolist()))
         return out
 
     def names(self, ids: Any) -> list:

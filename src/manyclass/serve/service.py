@@ -88,10 +88,15 @@ def parse(kind: type[Body], body: bytes) -> Body:
         raise Problem(400, "the JSON is nested too deeply") from None
 
 
+def as_bytes(content: Any) -> bytes:
+    """A value as JSON."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")
+
+
 def reply(content: Any, status: int = 200) -> Response:
     """A JSON response."""
-    body = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Response(body.encode("utf-8", "replace"), status, media_type="application/json")
+    return Response(as_bytes(content), status, media_type="application/json")
 
 
 class Service:
