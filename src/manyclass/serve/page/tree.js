@@ -1,7 +1,7 @@
 // The tree of a model: nodes are loaded when they are opened, so that the number of labels does not matter.
 const d3 = window.d3;
 const MOST_LABELS = 2; // in the text of a node
-const LONGEST = 26; // characters of the text of a node
+const LONGEST = 22; // characters of the text of a node
 
 export class Tree {
   constructor(svg, ask, showLabel) {
@@ -87,7 +87,7 @@ export class Tree {
   draw() {
     if (!this.nodes || !this.nodes.size) return;
     const root = d3.hierarchy(this.data(0));
-    d3.tree().nodeSize([22, 165])(root);
+    d3.tree().nodeSize([34, 165])(root);
     this.root = root;
     const key = (one) => one.data.label !== undefined ? `l${one.parent.data.node}/${one.data.label}` : `n${one.data.node}`;
     this.canvas.selectAll("path.link").data(root.links(), (link) => key(link.target)).join("path")
