@@ -3,13 +3,16 @@
     python benchmarks/serve/kills.py --kills 500
 
 One service after the other is started on the same state folder and killed at a random moment while a client sends rows,
-each with an idempotency key. A row whose answer did not come is sent again to the next service. In the end the model is
-compared with that of a service that was never killed and got the same rows in the order of the journal.
+each with an idempotency key. Services are forked from this process, which has imported all modules and run nothing. A row
+whose answer did not come is sent again to the next service. In the end the model is compared with that of a service that
+was never killed and got the same rows in the order of the journal.
 """
 
 import argparse
 import json
+import os
 import random
+import signal
 import sys
 import tempfile
 import threading
@@ -19,7 +22,28 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.serve.running import ask, running, start, texts, train
+from benchmarks.serve.running import ask, free_port, running, texts, train
+from manyclass.serve.start import Options
+from manyclass.serve.start import run as serve
+
+
+def forked(model: Path, state: Path, checkpoint_every: int) -> tuple[int, int]:
+    """Start a service and wait until it is ready; returns its process and port."""
+    port, begun = free_port(), time.perf_counter()
+    child = os.fork()
+    if child == 0:
+        with open(state.parent / "service.log", "ab") as log:
+            os.dup2(log.fileno(), 2)
+        options = Options([("things", str(model))], port=port, state=str(state), checkpoint_every=checkpoint_every)
+        serve(options)
+        os._exit(0)
+    while time.perf_counter() - begun < 300:
+        try:
+            ask(port, "/v2/health/ready")
+            return child, port
+        except OSError:
+            time.sleep(0.01)
+    raise RuntimeError(f"the service did not start: see {state.parent / 'service.log'}")
 
 
 def main() -> None:
@@ -40,8 +64,8 @@ def main() -> None:
             n_kills += 1
             if n_kills % 50 == 0:
                 print(f"{n_kills} kills, {acknowledged} rows", file=sys.stderr, flush=True)
-            child, port = start(model, folder / "killed", "--checkpoint-every", str(rng.randrange(5, 200)))
-            timer = threading.Timer(rng.uniform(0.02, 0.6), child.kill)
+            child, port = forked(model, folder / "killed", rng.randrange(5, 200))
+            timer = threading.Timer(rng.uniform(0.02, 0.6), os.kill, (child, signal.SIGKILL))
             timer.start()
             try:
                 while True:
@@ -52,7 +76,7 @@ def main() -> None:
             except (OSError, HTTPException, ValueError):
                 pass  # it was killed: the next one gets the same row again
             timer.join()
-            child.wait()
+            os.waitpid(child, 0)
         with running(model, folder / "killed") as (_, port):
             n_rows = ask(port, "/learn", {"text": "last", "label": "class 0"})["seq"]
         expected = n_rows - 1
