@@ -3,9 +3,9 @@
     python benchmarks/serve/kills.py --kills 500
 
 One service after the other is started on the same state folder and killed at a random moment while a client sends rows,
-each with an idempotency key. Services are forked from this process, which has imported all modules and run nothing. A row
-whose answer did not come is sent again to the next service. In the end the model is compared with that of a service that
-was never killed and got the same rows in the order of the journal.
+each with an idempotency key. Services are forked from this process, which has imported all modules and run nothing. A
+row whose answer did not come is sent again to the next service. In the end the model is compared with that of a
+service that was never killed and got the same rows in the order of the journal.
 """
 
 import argparse
