@@ -268,3 +268,20 @@ def test_the_journal_is_synchronous(tmp_path):
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
     journal.close()
     assert os.path.exists(tmp_path / "j.sqlite")
+
+
+def test_several_labels_per_row(served, tmp_path):
+    """Labels are columns with names; new ones get new columns, in any grouping of the rows."""
+    model_file = train_model(tmp_path, "tags.model", several=True)
+    rows = [(text, [label, f"tag {i % 5}"]) for i, (text, label) in enumerate(texts(20, 3))]
+    one, many = served("one", path=model_file), served("many", start=False, path=model_file)
+    for row in rows:
+        one.when_learned(one.add(one.check([row]), None).result(30).seq).result(60)
+    many.add(many.check(rows), None).result(30)
+    many.start()
+    many.when_learned(20).result(60)
+    with many.published() as copy:
+        found = copy.predict([rows[0][0]], 3)[0]
+        assert set(found.labels) & {"tag 0", "tag 1", "tag 2", "tag 3", "tag 4"} and rows[0][1][0] in found.labels
+        assert copy.labels.id(copy.trained, "tag 4") == len(copy.trained.names) - 1
+    assert state(one) == state(many)

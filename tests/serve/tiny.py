@@ -26,10 +26,11 @@ def texts(n: int, seed: int = 0) -> list[tuple[str, str]]:
     return rows
 
 
-def train_model(folder: Path, name: str = "things.model", seed: int = 0) -> Path:
+def train_model(folder: Path, name: str = "things.model", seed: int = 0, several: bool = False) -> Path:
     """Train a label tree on 400 texts by the command line's own function."""
     data, model = folder / "rows.jsonl", folder / name
-    data.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in texts(400, seed)))
+    rows = [{"text": text, "label": [label, "any"] if several else label} for text, label in texts(400, seed)]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
     unused = dict.fromkeys(("algorithm", "option", "test", "epochs", "in_memory", "checkpoint_every", "start_from"))
     plain = {"seed": 0, "shuffle": True, "max_memory": 1.0, "resume": False, "threads": 1, "as_json": True}
     reading = {"label": "label", "text": ["text"], "feature_bits": 12}

@@ -212,8 +212,11 @@ class ServedModel:
         self._live: Copy
         self._spare: Copy
         state.mkdir(parents=True, exist_ok=True)
-        self.journal = Journal(state / "journal.sqlite")
-        self._start()
+        with open(state / "start.lock", "ab") as file:
+            while not lock(file):  # processes that share the folder start one after the other
+                time.sleep(0.05)
+            self.journal = Journal(state / "journal.sqlite")
+            self._start()
         self._thread = threading.Thread(target=self._run, name=f"learner {name}", daemon=True)
 
     def start(self) -> None:

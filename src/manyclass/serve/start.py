@@ -86,23 +86,30 @@ def run(options: Options) -> None:
         "timeout_keep_alive": 30,
         "timeout_graceful_shutdown": _GRACE,
         "backlog": 2048,
+        "timeout_worker_healthcheck": 600,  # a process that loads a model does not answer
     }
     os.environ[_VARIABLE] = json.dumps(asdict(options))
     if options.workers > 1:
+        _log_as_json()  # of the process that starts the others
         uvicorn.run("manyclass.serve.start:make", factory=True, workers=options.workers, **config)
     else:
         uvicorn.run(make(), **config)
+
+
+def _log_as_json() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    for name in ("manyclass.serve", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(logging.INFO if name == "manyclass.serve" else logging.WARNING)
 
 
 def make() -> Gate:
     """The application of a process; its options are in the environment."""
     values = json.loads(os.environ[_VARIABLE])
     options = Options(**{**values, "models": [(name, path) for name, path in values["models"]]})
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
-    logger = logging.getLogger("manyclass.serve")
-    logger.handlers, logger.propagate = [handler], False
-    logger.setLevel(logging.INFO)
+    _log_as_json()
     sys.setswitchinterval(_SWITCH)
     settings = Settings(checkpoint_rows=options.checkpoint_every, poll=0.05 if options.workers > 1 else 0.5)
     models = [
