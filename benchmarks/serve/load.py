@@ -23,7 +23,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.serve.running import LOCAL, free_port, memory, running, texts, train
+from benchmarks.serve.running import LOCAL, free_port, memory, running, texts, train, wait_for
 
 PLAIN = Path(__file__).with_name("plain_service.py")
 
@@ -155,7 +155,8 @@ def main() -> None:
         port = free_port()
         plain = subprocess.Popen([sys.executable, str(PLAIN), str(port), str(options.classes)], stdout=subprocess.PIPE)
         try:
-            plain.stdout.readline()
+            plain.stdout.readline()  # it is trained
+            wait_for(port)
             rate = asyncio.run(saturated(port, single, burst))
             print(f"| FastAPI + scikit-learn (TF-IDF, nearest row) | {rate:,.0f} |")
         finally:

@@ -4,6 +4,8 @@ A linear model of scikit-learn has a dense weight for each class and word: 100,0
 """
 
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import uvicorn
@@ -30,15 +32,17 @@ def main(port: int, n_classes: int) -> None:
     rows = list(texts(4 * n_classes, n_classes, 0))
     neighbours = KNeighborsClassifier(1, metric="cosine", algorithm="brute")
     model = make_pipeline(TfidfVectorizer(), neighbours).fit([text for text, _ in rows], [label for _, label in rows])
-    app = FastAPI()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        print("ready", flush=True)
+        yield
+
+    app = FastAPI(lifespan=lifespan)
 
     @app.post("/predict")
     def predict(row: Row) -> dict:
         return {"labels": model.predict([row.text]).tolist()}
-
-    @app.on_event("startup")
-    async def started() -> None:
-        print("ready", flush=True)
 
     uvicorn.run(app, host=LOCAL, port=port, log_level="error")
 

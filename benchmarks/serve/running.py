@@ -53,6 +53,16 @@ def free_port() -> int:
         return one.getsockname()[1]
 
 
+def wait_for(port: int) -> None:
+    """Wait until somebody listens."""
+    while True:
+        try:
+            socket.create_connection((LOCAL, port)).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+
+
 def ask(port: int, path: str, body: Any = None, timeout: float = 30) -> Any:
     """The JSON that the service answers; an exception if it refuses."""
     data = None if body is None else json.dumps(body).encode()
