@@ -2,6 +2,7 @@
 
 import re
 import threading
+import time
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -23,6 +24,7 @@ _SHOWN = 5  # labels of a node
 _FOUND = 20  # labels of a search
 _NEIGHBOURS = 12
 _TOP_WORDS = 15
+_LARGE, _OLD = 20_000, 10.0  # a tree of more labels takes a while to list: at most once in so many seconds
 _MOST_REMEMBERED = 200_000  # words
 _WIDE = 1 << 20  # features; in smaller tables many of WordNet's words would share their number with others
 Name = Annotated[str, Query(max_length=1000)]
@@ -99,7 +101,7 @@ class Explorer:
     """
 
     def __init__(self) -> None:
-        self._trees: dict[str, tuple[tuple[int, int], dict[int, dict[str, Any]]]] = {}
+        self._trees: dict[str, tuple[tuple[int, int], float, dict[int, dict[str, Any]]]] = {}
         self._words: dict[int, str] = {}  # by hash
         self._loaded = False  # the words of WordNet
         self._lock = threading.Lock()
@@ -115,14 +117,15 @@ class Explorer:
                     self._remember(_WORD.findall(row.lower()))
 
     def tree(self, model: ServedModel) -> dict[int, dict[str, Any]]:
-        """The nodes by number, listed again if the model has changed: parent, depth, children, labels."""
+        """The nodes by number: parent, depth, children, labels. Those of a large model may be some seconds old."""
         with self._lock:
-            state = model.version, model.applied
+            state, now = (model.version, model.applied), time.monotonic()
             known = self._trees.get(model.name)
-            if known is None or known[0] != state:
+            large = known is not None and 0 in known[2] and known[2][0]["n_labels"] > _LARGE
+            if known is None or (known[0] != state and not (large and now - known[1] < _OLD)):
                 with model.published() as copy:
-                    known = self._trees[model.name] = state, _nodes(copy)
-            return known[1]
+                    known = self._trees[model.name] = state, now, _nodes(copy)
+            return known[2]
 
     def _remember(self, words: Sequence[str]) -> None:
         if len(self._words) < _MOST_REMEMBERED:
