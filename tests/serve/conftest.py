@@ -5,10 +5,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fastapi", reason="the service requires: pip install 'manyclass[serve]'")
-httpx = pytest.importorskip("httpx", reason="the tests of the service require httpx")
-uvicorn = pytest.importorskip("uvicorn", reason="the service requires: pip install 'manyclass[serve]'")
-
 
 @pytest.fixture(scope="session")
 def model_file(tmp_path_factory) -> Path:
@@ -41,8 +37,11 @@ def served(model_file, tmp_path):
 @pytest.fixture
 def client(served):
     """`client(**options)` is an HTTP client of a service with the tiny model; `client.model` is the model."""
+    import uvicorn
+
     from manyclass.serve.app import make_app
 
+    httpx = pytest.importorskip("httpx", reason="the tests of the service require httpx")
     opened = []
 
     def make(**options):
