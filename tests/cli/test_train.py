@@ -15,7 +15,8 @@ import scipy.sparse as sp
 from manyclass import OneAgainstAllClassifier, RecallTreeClassifier, load_model
 from manyclass.cli import rows
 from manyclass.cli import train as module
-from manyclass.cli.files import only_writer, open_model
+from manyclass.cli.files import only_writer
+from manyclass.trained import open_model
 
 SVM = ("train", "train.svm", "--features", "64", "--model", "m")
 

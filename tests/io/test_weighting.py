@@ -9,7 +9,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from manyclass.io import Reading, Source, weighting
 from manyclass.io.tables import layout_of, table_rows
-from manyclass.io.weighting import Counts, Quantiles, weigh
+from manyclass.io.weighting import Counts, Layout, Quantiles, weigh
 
 TEXTS = ["red shoes for men", "blue shoes", "red hat red scarf", "a blue hat for winter", "shoes shoes shoes hat"]
 NEW = ["red shoes unknown", "nothing at all", "hat winter scarf"]
@@ -133,3 +133,32 @@ def test_weights_survive_json_and_bad_ones_are_refused(make):
     ):  # fmt: skip
         with pytest.raises(ValueError, match="weighting"):
             Reading.from_dict({**values, "weighting": {"n_rows": 2, "numbers": wrong}}, arrays)
+
+
+LAYOUT = Layout(64, 1, np.zeros((0, 17), np.int32))
+
+
+def raw_rows(seed: int, n: int) -> sp.csr_array:
+    rng = np.random.default_rng(seed)
+    dense = np.zeros((n, LAYOUT.n_columns), np.float32)
+    dense[:, : LAYOUT.width] = rng.random((n, LAYOUT.width)) < 0.1
+    return sp.csr_array(dense)
+
+
+@pytest.mark.parametrize("idf", [True, False])
+def test_new_words_do_not_depend_on_the_division_into_calls(idf):
+    first, later = raw_rows(0, 3), raw_rows(1, 30)
+    counts = Counts(LAYOUT, (), idf)
+    counts.add(first)
+    start = counts.weighting()
+    at_once = start.with_rows(later, LAYOUT, idf)
+    step, rows = start, []
+    for i in range(later.shape[0]):
+        step = step.with_rows(later[[i]], LAYOUT, idf)
+        rows.append(weigh(later[[i]], LAYOUT, step))
+    assert np.array_equal(step.known, at_once.known) and np.array_equal(step.idf, at_once.idf)
+    assert step.n_rows == at_once.n_rows == 33
+    assert (sp.vstack(rows) != weigh(later, LAYOUT, at_once)).nnz == 0
+    assert len(at_once.known) > len(start.known) and np.all(np.diff(at_once.known) > 0)
+    kept = np.isin(at_once.known, start.known)
+    assert np.array_equal(at_once.idf[kept], start.idf), "known words keep their weight"

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
+from ..trained import open_model
 from .evaluate import Section, as_text, formatted, say_written, summary, table_label, title, warn
 from .evaluation import Evaluation
-from .files import can_read_once, open_model, open_source
+from .files import can_read_once, open_source
 from .messages import CommandError, printable
 from .report import check_outputs, draw, write_comparison
 

@@ -8,7 +8,8 @@ from contextlib import nullcontext
 
 from ..core.model_file import ModelFormatError
 from ..io import Chunk, Source, known_format
-from .files import check_writable, open_model, open_source, replaced
+from ..trained import open_model
+from .files import check_writable, open_source, replaced
 from .messages import CommandError
 
 _EXTENSIONS = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm.gz")

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from .. import LabelTreeClassifier, OneAgainstAllClassifier
 from ..datasets import gloss_vectorizer, load_wordnet, tfidf_transformer
-from .inspect import nodes_with_labels
+from ..trained import nodes_with_labels
 from .messages import stderr
 
 SENTENCES = [

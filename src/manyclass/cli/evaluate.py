@@ -7,8 +7,9 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from ..io import Source
+from ..trained import Trained, open_model
 from .evaluation import KS, WORK, Evaluation
-from .files import Trained, escape, open_model, open_source
+from .files import escape, open_source
 from .messages import printable
 
 _N_REPORTED = 20  # classes and pairs in a report

@@ -13,7 +13,7 @@ from ..core.prediction import metrics_of
 from ..io import Chunk, Source
 from ..metrics import ClassCounts, Confusions, Reliability, ThresholdSearch, ndcg_at_k, precision_at_k
 from ..metrics.ranking import grouped_recall, propensities_of_counts, psp_sums
-from .files import LabelColumns, Trained
+from ..trained import LabelColumns, Trained
 from .messages import CommandError, notice_if_slow
 
 KS = (1, 3, 5)

@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.tree import Tree
 
 from ..io import Reading
+from ..trained import Trained, nodes_with_labels, open_model
 from .evaluate import Section, as_text, percent, table_label
-from .files import Trained, escape, open_model
+from .files import escape
 from .messages import CommandError, printable
 from .report import check_outputs, figure_class, save_figure
 
@@ -45,21 +46,6 @@ def run(model: str, depth: int, topics: bool, labels: bool, picture: str | None,
     if picture is not None:
         _draw(nodes, picture)
         print(f"Wrote {picture}", file=sys.stderr)
-
-
-def nodes_with_labels(clf: Any) -> list[dict[str, Any]]:
-    """The nodes, parents first; `labels` are the indices of all labels below a node, the most frequent first."""
-    if not hasattr(clf._model, "tree_table"):
-        return []
-    nodes = [{**node, "labels": node["labels"].tolist()} for node in clf._model.tree_table(clf._state)]
-    mass = getattr(clf._state["tree"], "mass", None)
-    if mass is not None:  # a label tree has its labels in the leaves: collect them upwards
-        labels = {node["node"]: node["labels"] for node in nodes}
-        for node in reversed(nodes[1:]):
-            labels[node["parent"]] += node["labels"]
-        for node in nodes:
-            node["labels"].sort(key=lambda label: -mass[label])
-    return nodes
 
 
 def _facts(trained: Trained, path: str) -> dict[str, Any]:

@@ -328,3 +328,42 @@ def tune(
     more rows. The best setting is compared with the defaults on rows that the search has not used. Its train command
     is printed if it is significantly better there; otherwise the defaults stand.
     """
+
+
+@command
+def serve(
+    models: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME=]MODEL", help="Model files. Default: a demo model is trained.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on.")] = 8000,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. Others than this machine's require --keys.")
+    ] = "127.0.0.1",
+    keys: Annotated[
+        str | None, typer.Option(metavar="FILE", help="API keys, one per line: read, learn or admin, a space, the key.")
+    ] = None,
+    state: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Folder of what is learned. Default: MODEL.state.")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
+    checkpoint_every: Annotated[int, typer.Option(min=1, metavar="ROWS", help="Save after this many rows.")] = 50_000,
+    max_body: Annotated[int, typer.Option(min=1024, metavar="BYTES", help="Largest body of a request.")] = 1 << 20,
+    access_log: Annotated[bool, typer.Option("--access-log", help="Log each request.")] = False,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Listen to others without API keys.")] = False,
+) -> None:
+    """Predict and learn over HTTP, with a web page at /.
+
+    The model file is not changed: what is learned is in the state folder, and survives a crash.
+    """
+
+
+@command
+def client(
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts. Default: the lines of standard input.")] = None,
+    url: Annotated[str, typer.Option(help="Address of the service.")] = "http://127.0.0.1:8000",
+    label: Annotated[str | None, typer.Option(help="Learn the texts with this label, instead of predicting.")] = None,
+    model: Annotated[str | None, typer.Option(help="Name of the model. Default: the first one.")] = None,
+    top_k: Annotated[int, typer.Option(min=1, help="Number of labels per text.")] = 5,
+    as_json: Json = False,
+) -> None:
+    """Predict or learn texts through a running service. The API key, if any, is in MANYCLASS_KEY."""

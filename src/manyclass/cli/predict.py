@@ -16,7 +16,8 @@ import scipy.sparse as sp
 
 from ..io import Source
 from ..io.errors import optional_module
-from .files import Trained, check_writable, escape, open_model, open_source, replaced
+from ..trained import Trained, open_model
+from .files import check_writable, escape, open_source, replaced
 from .messages import CommandError, notice_if_slow, printable
 
 _FORMATS = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".svm": "svmlight", ".parquet": "parquet"}

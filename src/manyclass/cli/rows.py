@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from ..core.protocol import Labels
 from ..io import Chunk, Reading, Source
 from ..io.weighting import Counts, weigh
-from .files import LabelColumns
+from ..trained import LabelColumns
 from .messages import CommandError, stderr
 
 WINDOW = 1 << 14  # rows read together

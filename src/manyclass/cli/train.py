@@ -25,19 +25,10 @@ from ..core.base import learns_online
 from ..core.model_file import remove_leftovers
 from ..estimators import ESTIMATORS
 from ..io import COLUMN_KINDS, Chunk, Reading, Source
+from ..trained import LabelColumns, Trained, initial_names, open_model
 from .algorithms import choose_algorithm, learns_at_once, make_estimator
 from .evaluate import evaluate, table
-from .files import (
-    LabelColumns,
-    Trained,
-    can_read_once,
-    check_model_name,
-    initial_names,
-    only_writer,
-    open_model,
-    open_source,
-    open_training_source,
-)
+from .files import can_read_once, check_model_name, only_writer, open_source, open_training_source
 from .messages import INTERRUPTED, CommandError, notice_if_slow, printable, row_progress, stderr
 from .rows import Features, PipeRows, RowStore, arrays_of, take, warn_sorted
 

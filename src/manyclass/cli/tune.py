@@ -19,10 +19,11 @@ import numpy as np
 from scipy.stats import binomtest
 
 from ..estimators import ESTIMATORS
+from ..trained import LabelColumns, initial_names
 from .algorithms import choose_algorithm, learns_at_once, make_estimator
 from .evaluate import percent
 from .evaluation import contains
-from .files import LabelColumns, initial_names, open_training_source
+from .files import open_training_source
 from .messages import INTERRUPTED, CommandError, notice_if_slow, stderr
 from .options import reading_options
 from .rows import read_rows

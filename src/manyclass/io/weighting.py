@@ -6,7 +6,7 @@ features. So a file has to be read only once.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -89,6 +89,32 @@ class Weighting:
     idf: np.ndarray
     n_rows: int
     numbers: dict[str, Quantiles]
+
+    def find(self, feature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The place of each feature in `known`, and whether it is there."""
+        if not len(self.known):
+            return np.zeros(len(feature), np.int64), np.zeros(len(feature), bool)
+        place = np.searchsorted(self.known, feature)
+        place[place == len(self.known)] = 0
+        return place, self.known[place] == feature
+
+    def with_rows(self, raw: scipy.sparse.csr_array, layout: Layout, idf: bool) -> "Weighting":
+        """The weighting after further raw rows: new words get the weight that they have where they first appear.
+
+        Words that are known keep their weight. The result does not depend on how rows are divided into calls.
+        """
+        named = raw.indices < layout.first_number
+        row = np.repeat(np.arange(raw.shape[0]), np.diff(raw.indptr))[named]
+        feature, n_rows = raw.indices[named] % layout.width, self.n_rows + raw.shape[0]
+        new = ~self.find(feature)[1]
+        if not new.any():
+            return replace(self, n_rows=n_rows)
+        found, first = np.unique(feature[new], return_index=True)
+        seen = self.n_rows + 1 + row[new][first]  # rows up to the one where a word first appears
+        weights = (np.log((1 + seen) / 2) + 1 if idf else np.ones(len(found))).astype(np.float32)
+        place = np.searchsorted(self.known, found)
+        known = np.insert(self.known, place, found.astype(np.int32))
+        return replace(self, known=known, idf=np.insert(self.idf, place, weights), n_rows=n_rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Values that can be stored as JSON."""
@@ -199,9 +225,7 @@ def _named(raw, row, chosen, layout: Layout, weighting: Weighting | None) -> tup
     row, value = row[chosen], raw.data[chosen].astype(np.float64)
     text = block < layout.n_texts
     if weighting is not None:
-        place = np.asarray(np.searchsorted(weighting.known, feature))
-        place[place == len(weighting.known)] = 0
-        found = weighting.known[place] == feature if len(weighting.known) else np.zeros(len(feature), bool)
+        place, found = weighting.find(feature)
         row, block, text, value, place = row[found], block[found], text[found], value[found], place[found]
         feature = feature[found]
         value = value * np.where(text, weighting.idf[place], _weight(layout))

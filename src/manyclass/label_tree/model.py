@@ -96,7 +96,8 @@ def learn(
     if "neighbors" in state:
         learned = weights > 0
         state["neighbors"] = with_rows(state["neighbors"], rows.batch.values[learned], labels.label[learned])
-    before = Stream(*(copy(state[name]) for name in Stream._fields))
+    several = len(trees_of(state)) > 1
+    before = Stream(*(copy(state[name]) if several else state[name] for name in Stream._fields))
     for number, (tree, blocks) in enumerate(trees_of(state)):
         old = isinstance(blocks, Blocks) and state["seen"].mass[0] == 0.0 and (blocks.sq_norm < 0).any()
         if old:  # a file of an earlier version: the start is part of the weights, and the sums are still there

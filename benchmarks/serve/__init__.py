@@ -1,0 +1,1 @@
+"""Measurements of the service: load, kills, full disks, hostile requests."""

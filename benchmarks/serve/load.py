@@ -1,0 +1,171 @@
+"""Latency at a fixed rate, and the highest throughput, beside other services on the same rows.
+
+    python benchmarks/serve/load.py                     100,000 classes, 60 s at 500 requests/s, then saturation
+    python benchmarks/serve/load.py --seconds 3600      the long run
+    python benchmarks/serve/load.py --quick             a check that all of it runs
+
+Requests are sent when their time has come, whether or not earlier ones were answered; latency counts from that time.
+Nine in ten are predictions, one in ten is learned. Client and service are two processes on this machine: run it idle.
+"""
+
+import argparse
+import asyncio
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.serve.running import LOCAL, free_port, memory, running, texts, train, wait_for
+
+PLAIN = Path(__file__).with_name("plain_service.py")
+
+
+class Connections:
+    """Connections that stay open: HTTP/1.1 by hand, so that the client takes little of the machine."""
+
+    def __init__(self, port: int):
+        self.port, self.free = port, []
+
+    async def post(self, path: str, body: bytes) -> int:
+        """The status of the answer."""
+        reader, writer = self.free.pop() if self.free else await asyncio.open_connection(LOCAL, self.port)
+        head = f"POST {path} HTTP/1.1\r\nHost: {LOCAL}\r\nContent-Type: application/json\r\n"
+        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        answer = await reader.readuntil(b"\r\n\r\n")
+        at = answer.lower().index(b"content-length:") + 15
+        await reader.readexactly(int(answer[at : answer.index(b"\r", at)]))
+        self.free.append((reader, writer))
+        return int(answer[9:12])
+
+
+def requests(n_classes: int, share: float, seed: int) -> list[tuple[str, bytes]]:
+    """Requests to go through in turn."""
+    rng, out = np.random.default_rng(seed), []
+    for text, label in texts(20_000, n_classes, seed):
+        learn = rng.random() < share
+        body = {"text": text, **({"label": label} if learn else {"k": 5})}
+        out.append(("/learn" if learn else "/predict", json.dumps(body).encode()))
+    return out
+
+
+async def at_rate(port: int, work: list[tuple[str, bytes]], rate: float, seconds: float) -> dict[str, list[float]]:
+    """Latencies in ms of each path; None for errors."""
+    pool, out = Connections(port), {"/predict": [], "/learn": [], "errors": []}
+    start, tasks = time.perf_counter(), set()
+
+    async def one(i: int, due: float) -> None:
+        path, body = work[i % len(work)]
+        try:
+            status = await pool.post(path, body)
+        except (OSError, ValueError, asyncio.IncompleteReadError):
+            status = 0
+        out[path if status == 200 else "errors"].append(1e3 * (time.perf_counter() - due))
+
+    for i in range(int(rate * seconds)):
+        due = start + i / rate
+        if (pause := due - time.perf_counter()) > 0:
+            await asyncio.sleep(pause)
+        task = asyncio.create_task(one(i, due))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+    await asyncio.gather(*tasks)
+    return out
+
+
+async def saturated(port: int, work: list[tuple[str, bytes]], seconds: float, at_a_time: int = 8) -> float:
+    """Answers per second of clients that ask again as soon as they are answered."""
+    pool, end, n = Connections(port), time.perf_counter() + seconds, 0
+
+    async def client(first: int) -> None:
+        nonlocal n
+        i = first
+        while time.perf_counter() < end:
+            assert await pool.post(*work[i % len(work)]) == 200
+            i, n = i + at_a_time, n + 1
+
+    await asyncio.gather(*(client(i) for i in range(at_a_time)))
+    return n / seconds
+
+
+def vw_saturated(vw: str, folder: Path, n_classes: int, seconds: float) -> float | None:
+    """Answers per second of VW's daemon for one client that sends texts one by one, in batches of 50 lines."""
+    port, model = free_port(), folder / "vw.model"
+    rows = [f"{int(label.split()[1]) + 1} | {text}\n" for text, label in texts(50_000, n_classes, 0)]
+    (folder / "rows.vw").write_text("".join(rows))
+    kind = ["--log_multi", str(n_classes)]
+    done = subprocess.run([vw, *kind, "-b", "24", "-d", str(folder / "rows.vw"), "-f", str(model), "--quiet"])
+    if done.returncode:
+        return None
+    daemon = subprocess.Popen([vw, "-i", str(model), "-t", "--daemon", "--foreground", "--quiet", "--num_children", "1",
+                               "--port", str(port)])  # fmt: skip
+    try:
+        time.sleep(3)
+        lines = [f" | {text}\n".encode() for text, _ in texts(5000, n_classes, 3)]
+        n, end = 0, time.perf_counter() + seconds
+        with socket.create_connection((LOCAL, port)) as connection, connection.makefile("rb") as answers:
+            while time.perf_counter() < end:
+                connection.sendall(lines[n % len(lines)])
+                answers.readline()
+                n += 1
+        return n / seconds
+    finally:
+        daemon.kill()
+        daemon.wait()
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--classes", type=int, default=100_000)
+    parser.add_argument("--rate", type=float, default=500)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--folder", type=Path, default=None, help="where the model is kept; default: a temporary one")
+    parser.add_argument("--vw", default=shutil.which("vw"), help="VW's binary; default: the one in the path, if any")
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    if options.quick:
+        options.classes, options.seconds = 500, 5
+    burst = 3 if options.quick else 15
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        model = train(options.folder or folder, options.classes)
+        mixed, single = requests(options.classes, 0.1, 1), requests(options.classes, 0.0, 2)
+        with running(model, folder / "state") as (child, port):
+            asyncio.run(at_rate(port, mixed, min(100, options.rate), 5))  # memory and caches before the measurement
+            before = memory(child.pid)
+            found = asyncio.run(at_rate(port, mixed, options.rate, options.seconds))
+            after = memory(child.pid)
+            ours = asyncio.run(saturated(port, single, burst))
+        print(f"{options.classes:,} classes, {options.rate:g} requests/s for {options.seconds:g} s\n")
+        print("| request | n | p50 ms | p99 ms | p99.9 ms | max ms |\n|---|---:|---:|---:|---:|---:|")
+        for path in ("/predict", "/learn"):
+            ms = np.percentile(found[path], [50, 99, 99.9, 100])
+            print(f"| {path} | {len(found[path]):,} | {' | '.join(f'{value:.2f}' for value in ms)} |")
+        print(f"\nerrors: {len(found['errors'])}; memory: {before:,.0f} MB before, {after:,.0f} MB after\n")
+        print("| service | single predictions/s |\n|---|---:|")
+        print(f"| manyclass serve | {ours:,.0f} |")
+        port = free_port()
+        plain = subprocess.Popen([sys.executable, str(PLAIN), str(port), str(options.classes)], stdout=subprocess.PIPE)
+        try:
+            plain.stdout.readline()  # it is trained
+            wait_for(port)
+            rate = asyncio.run(saturated(port, single, burst))
+            print(f"| FastAPI + scikit-learn (TF-IDF, nearest row) | {rate:,.0f} |")
+        finally:
+            plain.kill()
+            plain.wait()
+        if options.vw:
+            rate = vw_saturated(options.vw, folder, options.classes, burst)
+            print(f"| VW daemon, log_multi | {'failed' if rate is None else f'{rate:,.0f}'} |")
+
+
+if __name__ == "__main__":
+    main()

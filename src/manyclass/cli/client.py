@@ -1,0 +1,31 @@
+"""`manyclass client`: predict and learn through a running service."""
+
+import json
+import os
+import sys
+
+from ..serve.client import Client, ServiceError
+from .files import escape
+from .messages import CommandError, printable
+
+
+def run(
+    texts: list[str] | None, url: str, label: str | None, model: str | None, top_k: int, as_json: bool
+) -> None:
+    """Predict each text, or learn it if there is a label."""
+    client = Client(url, os.environ.get("MANYCLASS_KEY"), model)
+    rows = texts if texts else (line.rstrip("\n") for line in sys.stdin)
+    try:
+        for text in rows:
+            if label is not None:
+                found = client.learn(label, text)
+                line = f"learned as row {found['seq']}"
+            else:
+                found = client.predict(text, k=top_k)
+                pairs = zip(found["labels"], found["probabilities"], strict=True)
+                line = "\t".join(cell for name, chance in pairs for cell in (escape(name), f"{chance:.6g}"))
+            print(json.dumps(found) if as_json else printable(line, sys.stdout), flush=True)
+    except ServiceError as error:
+        raise CommandError(f"{url}: {error}") from error
+    except OSError as error:
+        raise CommandError(f"{url} cannot be reached: {error}") from error

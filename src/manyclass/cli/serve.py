@@ -1,0 +1,73 @@
+"""`manyclass serve`: predict and learn over HTTP, with a web page. Without a model, the demo model is trained first."""
+
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ..datasets import cache_folder, load_wordnet
+from . import train
+from .messages import CommandError, stderr
+
+
+def run(models: list[str] | None, insecure: bool, **options: Any) -> None:
+    """Check the options, train the demo model if there is none, and serve."""
+    try:
+        from ..serve.start import LOCAL, Options
+        from ..serve.start import run as serve
+    except ImportError as error:
+        raise CommandError(f"the service requires {error.name}: pip install 'manyclass[serve]'") from error
+    if options["host"] not in LOCAL and options["keys"] is None and not insecure:
+        raise CommandError(
+            f"--host {options['host']}: others could train the model. Pass --keys FILE, or --insecure if the network "
+            "is trusted."
+        )
+    named = [_named(model) for model in models or [_demo_model()]]
+    names = [name for name, _ in named]
+    for name, path in named:
+        if names.count(name) > 1:
+            raise CommandError(f"two models are called {name}: write NAME=FILE.")
+        if not os.path.isfile(path):
+            raise CommandError(f"{path}: no such file.")
+    host = "127.0.0.1" if options["host"] == "0.0.0.0" else options["host"]
+    stderr.print(f"Loading {', '.join(names)}; the page will be at http://{host}:{options['port']}/")
+    serve(Options(models=named, **options))
+
+
+def _named(model: str) -> tuple[str, str]:
+    """The name and the file of MODEL or NAME=MODEL."""
+    name, equals, path = model.partition("=")
+    if not equals:
+        name, path = re.sub(r"[^A-Za-z0-9_-]", "-", Path(model).name.split(".")[0]), model
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", name):
+        raise CommandError(f"{name}: a name has letters, digits, - and _ only. Write NAME=FILE.")
+    return name, path
+
+
+def _demo_model() -> str:
+    """A model of WordNet's definitions, trained once and kept in the cache."""
+    path = cache_folder() / "demo.model"
+    if path.exists():
+        return str(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stderr.print("Training the demo model: 4,796 kinds of things, from their definitions in WordNet")
+    data, names = load_wordnet(), []
+    seen: dict[str, int] = {}
+    for label in data.label_names:
+        word = str(label).split(".")[0].replace("_", " ")
+        seen[word] = seen.get(word, 0) + 1
+        names.append(word if seen[word] == 1 else f"{word} ({seen[word]})")
+    words = data.feature_names
+    with tempfile.TemporaryDirectory() as folder:
+        table = os.path.join(folder, "wordnet.jsonl")
+        with open(table, "w", encoding="utf-8") as file:
+            for row, label in zip(data.X_train, data.y_train, strict=True):
+                text = " ".join(words[row.indices])
+                file.write(json.dumps({"text": text, "label": names[label]}) + "\n")
+        reading = {"label": "label", "text": ["text"]}
+        unused = dict.fromkeys(("algorithm", "option", "test", "epochs", "in_memory", "checkpoint_every", "start_from"))
+        plain = {"seed": 0, "shuffle": True, "max_memory": 1.0, "resume": False, "threads": -1, "as_json": False}
+        train.run(data=table, model=str(path), reading=reading, **unused, **plain)
+    return str(path)

@@ -1,0 +1,563 @@
+"""A model that predicts and learns at the same time.
+
+Two copies of the model are in memory. Predictions use the one that is published. The learner thread changes the other
+one, publishes it, waits until nobody uses the old one, and applies the same rows to it. So predictions never wait for
+learning and never see half of an update. Both copies are equal, byte for byte, because a model depends on its rows
+only, not on how they are divided into batches; for the same reason a journal that is replayed after a crash gives the
+same bytes as a run without one.
+
+Files of a model, in its state folder: `journal.sqlite`, and the versions as they were last saved: `1.model`, `2.model`.
+"""
+
+import hashlib
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.base import learns_online
+from ..core.columns import apply
+from ..core.model_file import ModelFormatError, lock, remove_leftovers
+from ..trained import Trained, open_model
+from .journal import Journal, Stored, sync_copy
+from .rows import Features, Labels, Learned
+
+log = logging.getLogger("manyclass.serve")
+
+WINDOW = 1000  # learned rows over which accuracy and drift are measured
+_BINS = 20  # groups of labels with about equal numbers of training rows, for drift
+_GROUP = 256  # rows learned before the next publication
+
+
+class CannotLearn(Exception):
+    """The model only predicts, or the learner has stopped."""
+
+
+class Busy(Exception):
+    """Too many rows wait to be learned."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How often a model is published and saved."""
+
+    publish_every: float = 0.1  # seconds between two publications under load; the first one comes at once
+    checkpoint_rows: int = 50_000  # rows learned between two checkpoints
+    checkpoint_seconds: float = 300.0
+    poll: float = 0.5  # seconds between two looks at the journal, which other processes may write
+    max_backlog: int = 100_000  # rows that wait to be learned
+    keep_versions: int = 2
+
+
+class Prediction(NamedTuple):
+    """The best labels of a row."""
+
+    labels: list
+    scores: list[float]
+    probabilities: list[float]
+    work: list[int]  # depth, nodes visited, routers scored, candidates scored
+
+
+class Copy:
+    """One of the two copies of a model."""
+
+    def __init__(self, trained: Trained):
+        self.trained, self.labels, self.readers = trained, Labels(trained), 0
+        self.features = Features(trained)  # of the learner
+        self._threads = threading.local()
+
+    @property
+    def estimator(self) -> Any:
+        """The estimator."""
+        return self.trained.estimator
+
+    def own_features(self) -> Features:
+        """Those of the calling thread."""
+        own: Features | None = getattr(self._threads, "features", None)
+        if own is None:
+            own = self._threads.features = Features(self.trained)
+        elif own.reading is not self.trained.reading:
+            own.follow(self.trained.reading)
+        return own
+
+    def learn(self, parts: Sequence[tuple[int, Any]], labels: Sequence[list], reading: Any) -> None:
+        """Learn rows; `parts` has their features."""
+        begin = 0
+        for n_rows, X in parts:
+            y = self.labels.array(labels[begin : begin + n_rows])
+            self.estimator.partial_fit(X, y)
+            if self.labels.columns is not None:
+                self.trained.names = self.labels.columns.names
+            self.trained.count(y)
+            begin += n_rows
+        self.trained.reading = reading
+
+    def predict(self, rows: Sequence[Any], k: int, probabilities: bool = True) -> list[Prediction]:
+        """The k best labels of each row that were scored."""
+        clf = self.estimator
+        model, options, state, k = clf._model, clf._prediction_options(), clf._state, min(k, len(clf._index))
+        batch = apply(state, self.own_features().batch(rows))
+        whole = probabilities and model.NAME == "label-tree"  # one search gives scores and probabilities
+        width = model.width(options, state) if whole else k
+        search = model._search if whole else partial(model.predict, n_classes=len(clf._index))
+        labels, scores, work = search(options, state, batch, width)
+        if np.isnan(scores).any():
+            raise ValueError("a score is not a number: the row has values far larger than those of the training rows.")
+        scored = model.score(options, state, batch) if probabilities and not whole else None
+        ends = None if scored is None else np.cumsum(scored.sizes)
+        out = []
+        for r in range(len(rows)):
+            n = int(np.isfinite(scores[r]).sum())  # labels that were not scored come last
+            chances: list[float] = []
+            if whole and (options.multilabel or "tree_1" in state):
+                chances = np.exp(scores[r, : min(n, k)]).tolist()
+            elif whole:
+                parts = np.exp(scores[r, :n] - scores[r, 0])
+                chances = (parts[:k] / parts.sum()).tolist()
+            elif scored is not None and ends is not None:
+                own = slice(ends[r] - scored.sizes[r], ends[r])
+                by_label = dict(zip(scored.labels[own].tolist(), scored.probabilities[own].tolist(), strict=True))
+                chances = [by_label.get(label, 0.0) for label in labels[r, :n].tolist()]
+            n = min(n, k)
+            out.append(Prediction(self.names(labels[r, :n]), scores[r, :n].tolist(), chances, work[r].tolist()))
+        return out
+
+    def names(self, ids: Any) -> list:
+        """The labels of some classes."""
+        return self.trained.labels(ids)
+
+
+@dataclass
+class Recent:
+    """What happened to the latest learned rows."""
+
+    right: deque = field(default_factory=lambda: deque(maxlen=WINDOW))
+    bins: deque = field(default_factory=lambda: deque(maxlen=WINDOW))  # of the label; -1: it was new
+    edges: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    shares: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    @classmethod
+    def after(cls, trained: Trained) -> "Recent":
+        """Drift is measured against the rows that a model has learned so far, in groups of labels."""
+        counts = trained.label_counts if trained.n_counted else np.ones(len(trained.estimator._index))
+        below = np.cumsum(counts) / max(counts.sum(), 1)
+        edges = np.unique(np.searchsorted(below, np.linspace(0, 1, _BINS + 1)[1:-1]))
+        shares = np.diff(np.concatenate([[0], below[edges], [1]]))
+        return cls(edges=edges, shares=shares)
+
+    def add(self, right: bool, label: int) -> None:
+        """Note a row: whether it was predicted right before it was learned, and its label's id, -1 if new."""
+        self.right.append(right)
+        self.bins.append(-1 if label < 0 else int(np.searchsorted(self.edges, label)))
+
+    @property
+    def accuracy(self) -> float:
+        """Share of rows that were predicted right before they were learned."""
+        right = list(self.right)
+        return sum(right) / len(right) if right else float("nan")
+
+    @property
+    def drift(self) -> float:
+        """Total variation distance of the groups' shares from those of the training rows; new labels are a group."""
+        bins = np.array(list(self.bins), np.int64)  # at once: the learner adds to it
+        if not len(bins):
+            return float("nan")
+        counts = np.bincount(bins + 1, minlength=len(self.shares) + 1) / len(bins)
+        return float(np.abs(counts - np.concatenate([[0], self.shares])).sum() / 2)
+
+    @property
+    def new_labels(self) -> float:
+        """Share of rows whose label was new."""
+        bins = list(self.bins)
+        return bins.count(-1) / len(bins) if bins else float("nan")
+
+
+class ServedModel:
+    """A model of the service, with its journal and its learner.
+
+    Parameters
+    ----------
+    name : str
+        The name in addresses.
+    path : Path
+        The model file. It is never changed.
+    state : Path
+        The folder of the journal and of the learned versions.
+    settings : Settings
+        How often the model is published and saved.
+    """
+
+    def __init__(self, name: str, path: Path, state: Path, settings: Settings = Settings()):  # noqa: B008  (frozen)
+        self.name, self.path, self.state, self.settings = name, path, state, settings
+        self.recent, self.n_learned, self.n_refused, self.error = Recent(), 0, 0, ""
+        self.applied = self.saved = 0  # rows of the journal
+        self.saved_at = time.time()
+        self._lock = threading.Condition()  # of `_live`, the readers and what waits
+        self._waiting: list[tuple[int, Future[int]]] = []
+        self._jobs: deque[tuple[Callable[[], Any], Future]] = deque()
+        self._wake, self._stopping, self.stopped = threading.Event(), False, False
+        self._older: dict[int, Copy] = {}
+        self._lock_file: Any = None
+        self.version = 0
+        self._live: Copy
+        self._spare: Copy
+        state.mkdir(parents=True, exist_ok=True)
+        with open(state / "start.lock", "ab") as file:
+            while not lock(file):  # processes that share the folder start one after the other
+                time.sleep(0.05)
+            self.journal = Journal(state / "journal.sqlite")
+            self._start()
+        self._thread = threading.Thread(target=self._run, name=f"learner {name}", daemon=True)
+
+    def start(self) -> None:
+        """Start learning."""
+        self._thread.start()
+
+    # -- predictions -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def published(self, version: int | None = None) -> Iterator[Copy]:
+        """The copy that predictions use; it does not change while it is in use. KeyError: no such version."""
+        with self._lock:
+            copy = self._live if version in (None, self.version) else self._older[version]
+            copy.readers += 1
+        try:
+            yield copy
+        finally:
+            with self._lock:
+                copy.readers -= 1
+                if not copy.readers:
+                    self._lock.notify_all()
+
+    @property
+    def versions(self) -> list[int]:
+        """All versions that can predict, the one that learns last."""
+        return [*self._older, self.version]
+
+    @property
+    def learns(self) -> bool:
+        """Whether the model can learn at all."""
+        return can_learn(self._live)
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def check(self, rows: Sequence[tuple[Any, Sequence[Any]]]) -> list[bytes]:
+        """The rows as the journal takes them; BadRow if one cannot be learned."""
+        if not self.learns:
+            raise CannotLearn("this model only predicts: it is slim, or its algorithm has no partial_fit.")
+        if self.error:
+            raise CannotLearn(f"learning has stopped: {self.error}")
+        if self.backlog > self.settings.max_backlog:
+            raise Busy(f"{self.backlog} rows wait to be learned.")
+        with self.published() as copy:
+            checked = [Learned(row, copy.labels.check(labels)) for row, labels in rows]
+            copy.own_features()([one.row for one in checked])
+        return [one.body() for one in checked]
+
+    def add(self, bodies: list[bytes], key: str | None) -> "Future[Stored]":
+        """Write checked rows to the journal; they are learned soon after."""
+        stored = self.journal.add(bodies, key)
+        stored.add_done_callback(lambda done: self._wake.set())
+        return stored
+
+    def when_learned(self, seq: int) -> "Future[int]":
+        """A future that is done when a row of the journal is part of the published model."""
+        done: Future[int] = Future()
+        with self._lock:
+            if seq > self.applied:
+                self._waiting.append((seq, done))
+                return done
+        done.set_result(seq)
+        return done
+
+    @property
+    def backlog(self) -> int:
+        """Rows that wait to be learned."""
+        return max(0, self.journal.last - self.applied)
+
+    def _run(self) -> None:
+        while True:
+            stopping = self._stopping
+            try:
+                while self._learn_some():
+                    time.sleep(0 if stopping else self.settings.publish_every)
+                while self._jobs:
+                    self._do(*self._jobs.popleft())
+                late = time.time() - self.saved_at > self.settings.checkpoint_seconds
+                due = self.applied - self.saved >= self.settings.checkpoint_rows or (late and self.applied > self.saved)
+                if due and self._leads():
+                    self._checkpoint_or_log()
+            except Exception as error:  # the service goes on predicting, says so, and learns after a restart
+                log.exception("learning stopped", extra={"model": self.name})
+                self.error = f"{type(error).__name__}: {error}"
+                self._fail_waiting()
+                return
+            if stopping:
+                return
+            self._wake.wait(self.settings.poll)
+            self._wake.clear()
+
+    def _leads(self) -> bool:
+        """Whether this process saves the model: one of those that share the journal does, until it ends."""
+        if self._lock_file is None:
+            file = open(self.state / "leader.lock", "ab")
+            if not lock(file):
+                file.close()
+                return False
+            self._lock_file = file
+        return True
+
+    def _do(self, job: Callable[[], Any], done: Future) -> None:
+        try:
+            done.set_result(job())
+        except Exception as error:
+            done.set_exception(error)
+
+    def _learn_some(self) -> bool:
+        """Learn the next rows of the journal; False if there are none."""
+        newest = max(self.journal.versions())
+        if newest > self.version or self.journal.bounds()[0] > self.applied:  # another process has been faster
+            self._load(newest)
+        rows = self.journal.rows(self.applied, _GROUP)
+        if not rows:
+            return False
+        learned = [Learned.of(row.body) for row in rows if not row.refused]
+        spare = self._spare
+        if not learned:
+            self._advance(rows[-1].seq, 0)
+            return True
+        try:
+            self._note(spare, learned)
+            parts = spare.features.to_learn([one.row for one in learned])
+            labels, reading = [one.labels for one in learned], spare.features.reading
+            spare.learn(parts, labels, reading)
+        except Exception as error:
+            log.warning("rows could not be learned", extra={"model": self.name, "reason": str(error)})
+            self._learn_one_by_one()
+            return True
+        with self._lock:
+            old, self._live = self._live, spare
+            self._advance(rows[-1].seq, len(learned))
+            while old.readers:
+                self._lock.wait()
+        old.learn(parts, labels, reading)
+        if old.features.table:
+            old.features.follow(reading)
+        self._spare = old
+        return True
+
+    def _note(self, copy: Copy, rows: list[Learned]) -> None:
+        """Predict rows before they are learned."""
+        found = copy.predict([one.row for one in rows], 1, probabilities=False)
+        for one, prediction in zip(rows, found, strict=True):
+            right = bool(prediction.labels) and prediction.labels[0] in one.labels
+            for label in one.labels[:1]:
+                self.recent.add(right, copy.labels.id(copy.trained, label))
+
+    def _learn_one_by_one(self) -> None:
+        """Load the saved model again, learn the journal row by row, and refuse the rows that cannot be learned."""
+        while True:
+            fresh = Copy(open_model(str(self._file(self.version))))
+            for row in self.journal.rows(fresh.trained.serving.get("applied", 0), 1 << 62):
+                if row.refused:
+                    continue
+                try:
+                    one = Learned.of(row.body)
+                    fresh.learn(fresh.features.to_learn([one.row]), [one.labels], fresh.features.reading)
+                except Exception as error:
+                    log.error("row refused", extra={"model": self.name, "seq": row.seq, "reason": str(error)})
+                    self.journal.refuse(row.seq, str(error))
+                    self.n_refused += 1
+                    break
+            else:
+                break
+        self._load(self.version)
+
+    def _advance(self, seq: int, n_learned: int) -> None:
+        """The published model has learned all rows up to this one."""
+        with self._lock:
+            self.applied, self.n_learned = seq, self.n_learned + n_learned
+            self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
+        for seq, done in self._waiting:
+            if seq <= self.applied:
+                done.set_result(self.applied)
+        self._waiting = [(seq, done) for seq, done in self._waiting if seq > self.applied]
+
+    def _fail_waiting(self) -> None:
+        with self._lock:
+            for _, done in self._waiting:
+                done.set_exception(CannotLearn(self.error))
+            self._waiting = []
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        """Load the newest version, learn what the journal has, and take a model file that has changed as a new one."""
+        source, known = fingerprint(self.path), self.journal.versions()
+        if not known:
+            open_model(str(self.path))  # refuse a damaged file before anything is written
+            sync_copy(self.path, self._file(1))
+            self.journal.add_version(1, source)
+            known = {1: source}
+        for version in known:
+            remove_leftovers(self._file(version))
+        newest = max(known)
+        self._load(newest)
+        for version in sorted(known)[-self.settings.keep_versions : -1]:
+            if self._file(version).exists():
+                self._older[version] = _opened(self._file(version), 1)[0]
+        if known[newest] != source:
+            self._switch(self.path, source)
+
+    def _file(self, version: int) -> Path:
+        return self.state / f"{version}.model"
+
+    def _load(self, version: int) -> None:
+        """Load a saved version twice, learn the rows of the journal that it lacks, and publish it."""
+        copies = _opened(self._file(version), 2)
+        applied = saved = int(copies[0].trained.serving.get("applied", 0))
+        self.recent = Recent.after(copies[0].trained)
+        while rows := self.journal.rows(applied, _GROUP):
+            learned = [Learned.of(row.body) for row in rows if not row.refused]
+            for copy in copies if learned else ():
+                parts = copy.features.to_learn([one.row for one in learned])
+                copy.learn(parts, [one.labels for one in learned], copy.features.reading)
+            applied = rows[-1].seq
+            self.n_learned += len(learned)
+        removed = self.journal.bounds()[0]
+        if applied < removed:
+            what = {"model": self.name, "reason": f"the saved model ends at row {applied}, the journal at {removed}"}
+            log.error("rows are missing; was the model file replaced by an older one?", extra=what)
+            applied = removed
+        with self._lock:
+            self.version, self.applied, self.saved = version, applied, saved
+            self._live, self._spare = copies
+            self._wake_waiting()
+
+    def _checkpoint_or_log(self) -> None:
+        try:
+            self.checkpoint()
+        except Exception as error:
+            log.error("checkpoint failed; the journal keeps the rows", extra={"model": self.name, "reason": str(error)})
+            self.saved_at = time.time()  # try again after the usual time
+
+    def checkpoint(self) -> None:
+        """Save the model and remove the rows that it has learned from the journal. In the learner's thread."""
+        trained, applied = self._spare.trained, self.applied
+        trained.serving = {"applied": applied, "version": self.version}
+        trained.save(str(self._file(self.version)))
+        self.saved, self.saved_at = applied, time.time()
+        self.journal.truncate(applied)
+        log.info("checkpoint", extra={"model": self.name, "version": self.version, "applied": applied})
+
+    def _switch(self, path: Path, source: str) -> int:
+        """Make a file the next version, which learns from now on. Predictions go on all the time."""
+        copies = _opened(path, 2)
+        if self.learns and self._leads():
+            self.checkpoint()
+        version, old = self.version + 1, self._live
+        for copy in copies:
+            copy.trained.serving = {"applied": self.applied, "version": version}
+        copies[0].trained.save(str(self._file(version)))
+        self.journal.add_version(version, source)
+        with self._lock:
+            self._older[self.version] = old
+            self.version, (self._live, self._spare) = version, copies
+            while len(self._older) >= self.settings.keep_versions:
+                del self._older[min(self._older)]
+        self.recent = Recent.after(copies[0].trained)
+        for number in self.journal.versions():
+            if number not in self.versions:
+                self._file(number).unlink(missing_ok=True)
+        log.info("new version", extra={"model": self.name, "version": version})
+        return version
+
+    def _in_learner(self, job: Callable[[], Any]) -> Future:
+        """Run a function in the learner's thread, between two groups of rows."""
+        done: Future = Future()
+        if self.error or self._stopping:
+            done.set_exception(CannotLearn(self.error or "the service is shutting down"))
+            return done
+        self._jobs.append((job, done))
+        self._wake.set()
+        return done
+
+    def save_now(self) -> Future:
+        """Ask for a checkpoint."""
+        return self._in_learner(self.checkpoint)
+
+    def reload(self) -> Future:
+        """Ask for the model file to be read again, as the next version."""
+        return self._in_learner(lambda: self._switch(self.path, fingerprint(self.path)))
+
+    def restore(self, version: int) -> Future:
+        """Ask for an older version to become the next one. KeyError: no such version."""
+        if version not in self._older:
+            raise KeyError(version)
+        return self._in_learner(lambda: self._switch(self._file(version), fingerprint(self.path)))
+
+    def stop(self) -> None:
+        """Learn the rest of the journal, save the model and close the journal."""
+        self._stopping = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        if not self.error and self.applied > self.saved and self._leads():
+            self._checkpoint_or_log()
+        self.journal.close()
+        self.stopped = True
+        if self._lock_file is not None:
+            self._lock_file.close()
+
+    @property
+    def modified(self) -> float:
+        """When the newest version was last saved, in seconds since 1970."""
+        with suppress(OSError):
+            return self._file(self.version).stat().st_mtime
+        return self.saved_at
+
+
+def _opened(path: Path, n_copies: int) -> list[Copy]:
+    """Copies of a model whose kernels are compiled, so that no request waits for the compiler."""
+    copies = [Copy(open_model(str(path))) for _ in range(n_copies)]
+    for copy in copies:
+        row = _any_row(copy.features)
+        copy.predict([row], 5)
+    if can_learn(copies[0]):
+        spare = Copy(open_model(str(path)))
+        label = spare.names([0])
+        spare.learn(spare.features.to_learn([row]), [label], spare.features.reading)
+    return copies
+
+
+def _any_row(features: Features) -> Any:
+    if not features.table:
+        return [0.0] * features.n_features if features.dense else {"indices": [0], "values": [1.0]}
+    return {features.reading.columns[0]: None}
+
+
+def can_learn(copy: Copy) -> bool:
+    """Whether a model can learn at all."""
+    return learns_online(copy.estimator) and not copy.estimator._slim
+
+
+def fingerprint(path: Path) -> str:
+    """A checksum of a model file: of its header, which has the checksums of everything else."""
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > os.fstat(file.fileno()).st_size:
+            raise ModelFormatError(f"{path}: not a model file, or a truncated one: the header does not fit.")
+        return hashlib.sha256(file.read(length)).hexdigest()
+

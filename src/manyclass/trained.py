@@ -1,0 +1,157 @@
+"""A trained model with what the command line and the service store beside it: how rows are read, labels, counts."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .core.model_file import ModelFormatError
+from .estimators import load_model
+from .io import Chunk, Reading
+
+MAX_COLUMNS = 4_000_000  # limit of a label matrix whose columns are the label numbers in the file
+
+
+@dataclass
+class Trained:
+    """An estimator and how its data were read."""
+
+    estimator: Any
+    reading: Reading
+    names: list[str] | None = None  # several labels per row: the label of each column; None: labels are column numbers
+    training: dict[str, Any] = field(default_factory=dict)  # progress and options of the training run
+    label_counts: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # training rows of each class
+    n_counted: int = 0  # training rows counted there; 0: unknown
+    serving: dict[str, int] = field(default_factory=dict)  # of `manyclass serve`: the last row of the journal learned
+
+    def count(self, y: Any) -> None:
+        """Count the labels of rows that were learned, each row once."""
+        classes = y.indices if sp.issparse(y) else self.estimator._index.find(y)
+        missing = len(self.estimator.classes_) - len(self.label_counts)
+        if missing > 0:
+            self.label_counts = np.pad(self.label_counts, (0, missing))
+        np.add.at(self.label_counts, classes, 1)
+        self.n_counted += y.shape[0]
+
+    def save(self, path: str, slim: bool = False, prune: float = 0.0, precision: str = "float32") -> None:
+        """Write the model with its reading and training record."""
+        self.estimator._extra = {"reading": self.reading, "training": self.training}
+        if self.n_counted:
+            self.estimator._extra["labels"] = {"n_rows": self.n_counted, "counts": self.label_counts.tolist()}
+        if self.serving:
+            self.estimator._extra["serving"] = self.serving
+        self.estimator._names = self.names
+        self.estimator.save(path, slim, prune, precision)
+
+    @cached_property
+    def label_numbers(self) -> np.ndarray:
+        """A number for each class: the label if all are non-negative integers, otherwise its position in the model."""
+        classes = self.estimator.classes_
+        if self.names and all(name.isdecimal() for name in self.names):
+            return np.array([int(name) for name in self.names])
+        integers = self.names is None and classes.dtype.kind in "iu" and classes.min() >= 0
+        return classes if integers else np.arange(len(classes))
+
+    def labels(self, indices: Any) -> list:
+        """The labels of some classes, as in the data file."""
+        classes = self.estimator.classes_[indices].tolist()
+        return classes if self.names is None else [self.names[column] for column in classes]
+
+
+def open_model(path: str, threads: int | None = None) -> Trained:
+    """Load a model file. A model saved from Python has no reading: it reads svmlight, xmc and VW files of its width."""
+    estimator = load_model(path)
+    if threads is not None:
+        estimator.n_jobs = threads
+    extra = estimator._extra
+    reading = extra.get("reading")
+    if reading is None:
+        several = bool(getattr(estimator, "_multilabel", False))
+        text = not several and isinstance(estimator.classes_[0], str)
+        reading = Reading(
+            n_features=estimator.n_features_in_,
+            labels="several" if several else "one",
+            label_kind="text" if text else "int",
+        )
+    training, serving = extra.get("training", {}), extra.get("serving", {})
+    if not isinstance(training, dict) or not isinstance(serving, dict):
+        raise ModelFormatError(f"{path}: the record of the training run is invalid.")
+    try:
+        counts, n_counted = _label_counts(extra.get("labels", {"n_rows": 0, "counts": []}), len(estimator.classes_))
+    except (TypeError, ValueError, KeyError) as error:
+        raise ModelFormatError(f"{path}: the description of the training data is invalid ({error}).") from error
+    return Trained(estimator, reading, estimator._names, training, counts, n_counted, serving)
+
+
+def _label_counts(values: Any, n_classes: int) -> tuple[np.ndarray, int]:
+    """The number of training rows of each class and of all, as stored in a model."""
+    counts, n_rows = values["counts"], values["n_rows"]
+    sound = type(n_rows) is int and isinstance(counts, list) and len(counts) <= n_classes
+    if not sound or not all(type(count) is int and 0 <= count <= n_rows < 2**62 for count in counts):
+        raise ValueError("the number of training rows of the labels is wrong")
+    return np.pad(np.array(counts, np.int64), (0, n_classes - len(counts))), n_rows
+
+
+class LabelColumns:
+    """Label matrices for several labels per row.
+
+    With `names`, each name is a column, in order of appearance. Without, labels are the column numbers themselves.
+    """
+
+    def __init__(self, names: list[str] | None, n_columns: int = 0):
+        self.names = names
+        self.n_columns = max(1, n_columns if names is None else len(names))
+        self._columns = {name: column for column, name in enumerate(names or [])}
+
+    @classmethod
+    def of_model(cls, trained: Trained) -> "LabelColumns | None":
+        """The columns of a model; None for one label per row."""
+        if trained.reading.labels != "several":
+            return None
+        n_known = len(trained.estimator.classes_) if hasattr(trained.estimator, "_index") else 0
+        return cls(trained.names, max(n_known, min(trained.reading.n_labels or 0, MAX_COLUMNS)))
+
+    def matrix(self, chunk: Chunk, learn: bool) -> sp.csr_array:
+        """The labels of the rows as zeros and ones. New labels get new columns, which are kept if `learn`."""
+        labels, pointer = chunk.labels, chunk.pointer
+        assert labels is not None and pointer is not None
+        if self.names is None:
+            if labels.dtype.kind != "i" or (labels < 0).any() or (labels >= MAX_COLUMNS).any():
+                raise ValueError(f"the labels must be column numbers from 0 to {MAX_COLUMNS - 1:,}.")
+            columns = labels.astype(np.int64)
+            n_columns = max(self.n_columns, int(columns.max(initial=-1)) + 1)
+        else:
+            known = self._columns if learn else dict(self._columns)
+            columns = np.array([known.setdefault(str(label), len(known)) for label in labels.tolist()], np.int64)
+            n_columns = max(1, len(known))
+            if learn:
+                self.names += list(known)[len(self.names) :]
+        if learn:
+            self.n_columns = n_columns
+        out = sp.csr_array((np.ones(len(columns), np.int8), columns, pointer), shape=(len(pointer) - 1, n_columns))
+        out.sum_duplicates()
+        out.data[:] = 1
+        return out
+
+
+def initial_names(reading: Reading) -> list[str] | None:
+    """The column names before training: None if labels are column numbers (xmc) or rows have one label."""
+    numbered = reading.format == "xmc" and (reading.n_labels or 0) <= MAX_COLUMNS
+    return None if numbered or reading.labels != "several" else []
+
+
+def nodes_with_labels(clf: Any) -> list[dict[str, Any]]:
+    """The nodes, parents first; `labels` are the indices of all labels below a node, the most frequent first."""
+    if not hasattr(clf._model, "tree_table"):
+        return []
+    nodes = [{**node, "labels": node["labels"].tolist()} for node in clf._model.tree_table(clf._state)]
+    mass = getattr(clf._state["tree"], "mass", None)
+    if mass is not None:  # a label tree has its labels in the leaves: collect them upwards
+        labels = {node["node"]: node["labels"] for node in nodes}
+        for node in reversed(nodes[1:]):
+            labels[node["parent"]] += node["labels"]
+        for node in nodes:
+            node["labels"].sort(key=lambda label: -mass[label])
+    return nodes

@@ -1,0 +1,287 @@
+"""Rows that were acknowledged are learned once, whatever happens, and the model does not depend on how."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from manyclass import load_model
+from manyclass.serve.journal import Journal, JournalFull, KeyReused
+from manyclass.serve.model import CannotLearn, ServedModel
+from tests.serve.tiny import texts, train_model
+
+
+def learn(model: ServedModel, rows, key=None):
+    return model.add(model.check([(text, [label]) for text, label in rows]), key).result(30)
+
+
+def state(model: ServedModel) -> bytes:
+    """The bytes of the model when the journal is learned and saved."""
+    model.stop()
+    return (model.state / f"{model.version}.model").read_bytes()
+
+
+def rows_with_news(n: int, seed: int = 1):
+    """Rows with new labels and new words among the known ones."""
+    rows = texts(n, seed)
+    news = [(f"{text} extra{i % 7}", f"new {i % 3}") for i, (text, _) in enumerate(rows)]
+    return [news[i] if i % 4 == 0 else row for i, row in enumerate(rows)]
+
+
+def test_the_same_bytes_for_any_grouping(served):
+    rows = rows_with_news(60)
+    one, many, halves = served("one"), served("many", start=False), served("halves", start=False)
+    for row in rows:
+        seq = learn(one, [row]).seq
+        one.when_learned(seq).result(60)
+    learn(many, rows)
+    many.start()
+    for row in rows[:30]:
+        learn(halves, [row])
+    halves.start()
+    halves.when_learned(30).result(60)
+    halves.save_now().result(60)  # a checkpoint in between: the rest is learned by the saved model
+    halves.stop()
+    again = served("halves")
+    learn(again, rows[30:])
+    assert state(one) == state(many) == state(again)
+
+
+def test_replay_after_a_crash_gives_the_same_bytes(served, tmp_path):
+    rows = rows_with_news(40)
+    undisturbed = served("a")
+    for row in rows:
+        learn(undisturbed, [row])
+    crashed = served("b", start=False)
+    for row in rows:
+        learn(crashed, [row])
+    crashed.journal.close()  # nothing was learned, nothing saved: what a kill leaves
+    crashed.stopped = True
+    replayed = served("b")
+    assert replayed.applied == 40
+    assert state(undisturbed) == state(replayed)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from manyclass.serve.model import ServedModel, Settings
+model = ServedModel("things", Path(sys.argv[1]), Path(sys.argv[2]), Settings(publish_every=0, checkpoint_rows=7))
+model.start()
+for i in range(10**6):
+    word = "dog" if i % 2 else f"novel{i % 5}"
+    model.add(model.check([(f"{word} cat", ["animal" if i % 2 else "new"])]), str(i)).result()
+    print(i, flush=True)
+"""
+
+
+def test_kill_9_loses_nothing_and_learns_nothing_twice(model_file, served, tmp_path):
+    folder, n = tmp_path / "killed", 0
+    command = [sys.executable, "-c", KILLED, str(model_file), str(folder)]
+    for stop_after in (3, 17):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+            for line in child.stdout:
+                if int(line) >= n + stop_after:
+                    break
+            child.kill()
+            acknowledged = [int(line), *map(int, child.stdout)]
+        n = max(acknowledged) + 1  # the next child repeats the first ids: they are not learned again
+    model = served("killed")
+    written = model.journal.bounds()[1]
+    assert n <= written <= n + 1, "an acknowledged row is missing, or one was written twice"
+    reference = served("reference")
+    for i in range(written):
+        word = "dog" if i % 2 else f"novel{i % 5}"
+        learn(reference, [(f"{word} cat", "animal" if i % 2 else "new")])
+    assert state(model) == state(reference)
+
+
+def test_a_retried_request_learns_once(served):
+    model = served()
+    first, second = learn(model, texts(2), "a key"), learn(model, texts(2), "a key")
+    assert (first.duplicate, second.duplicate, first.seq) == (False, True, second.seq)
+    model.when_learned(first.seq).result(30)
+    model.save_now().result(30)
+    assert learn(model, texts(2), "a key").duplicate, "a checkpoint forgets rows, not keys"
+    with pytest.raises(KeyReused, match="'a key' was used before"):
+        learn(model, texts(3), "a key")
+    assert model.journal.bounds()[1] == 2
+
+
+def test_a_checkpoint_truncates_the_journal(served):
+    model = served()
+    learn(model, texts(5))
+    model.when_learned(5).result(30)
+    model.save_now().result(30)
+    assert model.journal.rows(0, 10) == []
+    saved = load_model(model.state / "1.model")
+    assert saved._extra["serving"] == {"applied": 5, "version": 1}
+    with model.published() as copy:
+        X = copy.own_features()([text for text, _ in texts(20, 3)])
+        assert np.array_equal(saved.predict(X), copy.estimator.predict(X))
+
+
+def test_predictions_do_not_wait_for_learning(served, monkeypatch):
+    """While one copy is in the middle of learning, the other one predicts as before."""
+    model = served()
+    text = "dog cat horse"
+    with model.published() as copy:
+        before = copy.predict([text], 3)
+    inside, go_on, original = threading.Event(), threading.Event(), type(model._spare).learn
+
+    def slow(self, *args):
+        original(self, *args)
+        inside.set()
+        assert go_on.wait(30)
+
+    monkeypatch.setattr(type(model._spare), "learn", slow)
+    seq = learn(model, [(text, "something new")]).seq
+    assert inside.wait(30)
+    with model.published() as copy:
+        assert copy.predict([text], 3) == before
+    go_on.set()
+    model.when_learned(seq).result(30)
+    with model.published() as copy:
+        assert copy.predict([text], 1)[0].labels == ["something new"]
+
+
+def test_a_copy_in_use_does_not_change(served):
+    model = served()
+    with model.published() as copy:
+        before = copy.predict(["dog"], 3)
+        seq = learn(model, [("dog", "wolf")] * 5).seq
+        model.when_learned(seq).result(30)
+        assert copy.predict(["dog"], 3) == before
+    with model.published() as copy:
+        assert copy.predict(["dog"], 1)[0].labels == ["wolf"]
+
+
+def test_new_words_are_learned(served):
+    """A word that no training row had counts from the first row on that has it."""
+    model = served()
+    seq = learn(model, [("kubernetes", "software")] * 3).seq
+    model.when_learned(seq).result(30)
+    with model.published() as copy:
+        assert copy.predict(["kubernetes"], 1)[0].labels == ["software"]
+
+
+def test_a_row_that_cannot_be_learned_is_refused_once(served, monkeypatch):
+    """Should a row pass the checks and fail all the same, the others are learned, also after a restart."""
+    from manyclass.serve.rows import Labels
+
+    original = Labels.array
+
+    def array(self, rows):
+        if ["poison"] in rows:
+            raise RuntimeError("cannot be learned")
+        return original(self, rows)
+
+    monkeypatch.setattr(Labels, "array", array)
+    model, clean = served("bad", start=False), served("clean")
+    learn(model, [("dog", "animal"), ("cat", "poison"), ("cow", "animal")])
+    model.start()
+    model.when_learned(3).result(60)
+    assert (model.error, model.n_refused, model.applied) == ("", 1, 3)
+    learn(clean, [("dog", "animal"), ("cow", "animal")])
+    clean.when_learned(2).result(60)
+    a, b = model._spare.trained.estimator, clean._spare.trained.estimator
+    assert all(np.array_equal(x, y) for g in a._state for x, y in zip(a._state[g], b._state[g], strict=True))
+
+
+def test_the_journal_refuses_when_the_disk_is_full(served, monkeypatch):
+    model = served()
+    learn(model, texts(1))
+    model.journal._writer.execute("PRAGMA max_page_count = 1")  # SQLite answers as if the disk were full
+    with pytest.raises(JournalFull, match="full"):
+        learn(model, [("x" * 20_000, "animal")])
+    assert "full" in model.journal.error
+    with model.published() as copy:
+        assert copy.predict(["dog"], 1)[0].labels == ["animal"]
+    learn(model, texts(1))  # after a failure the file is opened again, without the limit
+    assert model.journal.error == "" and model.journal.bounds()[1] == 2
+
+
+def test_a_new_model_file_is_a_new_version(served, tmp_path):
+    first = train_model(tmp_path, "m.model", seed=0)
+    model = served("v", path=first)
+    learn(model, [("dog", "wolf")] * 3)
+    model.when_learned(3).result(30)
+    train_model(tmp_path, "m.model", seed=5)
+    assert model.reload().result(60) == 2
+    with model.published() as new, model.published(1) as old:
+        assert new.predict(["dog"], 1)[0].labels == ["animal"]
+        assert old.predict(["dog"], 1)[0].labels == ["wolf"]
+    learn(model, [("bus", "lorry")] * 3)
+    model.when_learned(6).result(30)
+    assert model.restore(1).result(60) == 3
+    with model.published() as copy:
+        assert copy.predict(["dog"], 1)[0].labels == ["wolf"]
+    model.stop()
+    again = served("v", path=first)
+    assert again.version == 3 and again.versions == [2, 3]
+    with again.published(2) as copy:
+        assert copy.predict(["bus"], 1)[0].labels == ["lorry"]
+
+
+def test_two_processes_share_a_journal(served):
+    """Both learn all rows; one of them saves."""
+    a, b = served("shared"), served("shared")
+    for row in rows_with_news(10):
+        learn(a, [row])
+        learn(b, [row])
+    for model in (a, b):
+        model.when_learned(20).result(30)
+    x, y = a._live.trained.estimator, b._live.trained.estimator
+    assert all(np.array_equal(p, q) for g in x._state for p, q in zip(x._state[g], y._state[g], strict=True))
+    a.save_now().result(30)
+    learn(b, texts(1))
+    for model in (a, b):
+        model.when_learned(21).result(30)
+    assert [a._leads(), b._leads()] == [True, False]
+
+
+def test_a_slim_model_only_predicts(served, model_file, tmp_path):
+    load_model(model_file).save(tmp_path / "slim.model", slim=True)
+    model = served("slim", path=tmp_path / "slim.model")
+    with model.published() as copy:
+        assert copy.predict(["dog"], 1)[0].labels == ["animal"]
+    with pytest.raises(CannotLearn, match="only predicts"):
+        learn(model, texts(1))
+
+
+def test_the_model_file_is_not_changed(served, model_file):
+    before = model_file.read_bytes()
+    model = served()
+    learn(model, texts(3))
+    model.stop()
+    assert model_file.read_bytes() == before
+
+
+def test_the_journal_is_synchronous(tmp_path):
+    journal = Journal(Path(tmp_path) / "j.sqlite")
+    for connection in (journal._writer, journal._reader):
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    journal.close()
+    assert os.path.exists(tmp_path / "j.sqlite")
+
+
+def test_several_labels_per_row(served, tmp_path):
+    """Labels are columns with names; new ones get new columns, in any grouping of the rows."""
+    model_file = train_model(tmp_path, "tags.model", several=True)
+    rows = [(text, [label, f"tag {i % 5}"]) for i, (text, label) in enumerate(texts(20, 3))]
+    one, many = served("one", path=model_file), served("many", start=False, path=model_file)
+    for row in rows:
+        one.when_learned(one.add(one.check([row]), None).result(30).seq).result(60)
+    many.add(many.check(rows), None).result(30)
+    many.start()
+    many.when_learned(20).result(60)
+    with many.published() as copy:
+        found = copy.predict([rows[0][0]], 3)[0]
+        assert set(found.labels) & {"tag 0", "tag 1", "tag 2", "tag 3", "tag 4"} and rows[0][1][0] in found.labels
+        assert copy.labels.id(copy.trained, "tag 4") == len(copy.trained.names) - 1
+    assert state(one) == state(many)
