@@ -12,18 +12,7 @@ import numpy as np
 from manyclass.core.inputs import feature, span, value
 from manyclass.core.linear import slot
 from manyclass.jit import inlined, kernel
-
-
-@kernel
-def _fill(first, mask, feature_table, record, weight, size, table, table_mask):
-    """Put every weight of a wide tree where its hash says. Mutates: table."""
-    for node in range(size.shape[0]):
-        for at in range(first[node], first[node] + mask[node] + 1 if mask[node] >= 0 else first[node]):
-            f = feature_table[at]
-            if f >= 0:
-                for place in range(size[node]):
-                    row = np.int64(node) * weight.shape[1] + place
-                    table[slot(row, np.int64(f), table_mask)] += weight[record[at], place]
+from manyclass.label_tree.model import dense_weights
 
 
 @inlined
@@ -52,10 +41,10 @@ def score_naively(table, table_mask, size, width, pointer, nodes, batch, best):
 def naive_layout(state: dict[str, Any], bits: int = 27) -> tuple[np.ndarray, int]:
     """The weights of a label tree in one hashed table of 2**bits, and the mask of the table."""
     tree, blocks = state["tree"], state["blocks"]
-    table = np.zeros(1 << bits, np.float32)
-    n = int(tree.n_nodes[0])
-    _fill(
-        blocks.first[:n], blocks.mask[:n], blocks.feature, blocks.record, blocks.weight, tree.size[:n], table,
-        table.size - 1,
-    )  # fmt: skip
+    table, width = np.zeros(1 << bits, np.float32), blocks.bias.shape[1]
+    for node in range(int(tree.n_nodes[0])):
+        features, weights = dense_weights(blocks, node, 0.0)
+        for place in range(tree.size[node]):
+            for f, weight in zip(features.tolist(), weights[:, place], strict=True):
+                table[slot(node * width + place, f, table.size - 1)] += weight
     return table, table.size - 1

@@ -41,7 +41,8 @@ import scipy.sparse, scipy.stats, sklearn.feature_extraction.text, sklearn.utils
 before = settings()
 import manyclass
 for found in pkgutil.walk_packages(manyclass.__path__, "manyclass."):
-    if not found.name.endswith("__main__") and not found.name.startswith("manyclass.cli"):
+    # The command line and the service are programs; PyTorch and MLflow have settings of their own.
+    if not found.name.endswith("__main__") and found.name.split(".")[1] not in ("cli", "serve", "torch", "mlflow"):
         importlib.import_module(found.name)
 imported = settings()
 from manyclass.core.losses import probabilities_batch
