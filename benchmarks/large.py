@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[1]
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)  # of the repository: `benchmarks` is not installed
 
-from benchmarks.entrants import OURS, Entrant  # noqa: E402
+from benchmarks.entrants import ENTRANTS as ALL_ENTRANTS  # noqa: E402
+from benchmarks.entrants import Entrant  # noqa: E402
 from benchmarks.origin import physical_bytes  # noqa: E402
 from benchmarks.race_run import DONE, Plan, read_cells, run_until_interrupted  # noqa: E402
 from benchmarks.sets import RaceSet  # noqa: E402
@@ -35,14 +36,7 @@ SETS: Mapping[str, RaceSet] = MappingProxyType(
     }
 )
 ENTRANTS: Mapping[str, Entrant] = MappingProxyType(
-    {
-        one.name: one
-        for one in (
-            Entrant("label-tree", "LabelTree", OURS, "LabelTreeClassifier"),
-            Entrant("pecos", "PECOS", "PECOS"),
-            Entrant("omikuji", "omikuji", "omikuji"),
-        )
-    }
+    {name: ALL_ENTRANTS[name] for name in ("label-tree", "pecos", "omikuji")}
 )
 
 
