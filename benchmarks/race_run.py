@@ -13,6 +13,7 @@ was; a cell that failed or took too long is kept with the reason. What is measur
 `benchmarks.peers` says more on the peers.
 """
 
+import argparse
 import json
 import os
 import re
@@ -24,7 +25,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,44 @@ def run_until_interrupted(plan: Plan) -> int:
         print(f"interrupted; the same command{without} goes on from here", file=sys.stderr)
         return 130
     return 0
+
+
+def run_page(
+    arguments: Sequence[str] | None,
+    description: str,
+    plan: Plan,
+    page: Callable[[Sequence[dict[str, Any]]], str],
+    prefix: str = "",
+) -> int:
+    """Run the cells of the known sets and entrants that have no result yet, and write `results.md` beside the cells.
+
+    The options of the command line change the plan. `prefix` begins the names of all sets and is not typed.
+    Returns the exit status.
+    """
+    names, home = [name.removeprefix(prefix) for name in plan.known_sets], plan.cells.parent
+    parser = argparse.ArgumentParser(description=description)
+    add = parser.add_argument
+    add("--sets", nargs="+", choices=names, default=names, metavar="SET")
+    add("--entrants", nargs="+", choices=list(plan.known_entrants), default=list(plan.known_entrants), metavar="NAME")
+    add("--again", nargs="+", default=[], metavar="NAME", help="anew: a set, an entrant or set/entrant")
+    add("--cap", type=float, default=plan.cap_seconds, help=f"seconds for one cell ({plan.cap_seconds:g})")
+    add("--threads", type=int, default=plan.threads)
+    add("--page-only", action="store_true", help="run nothing, write the page")
+    add("--folder", default=plan.environments, type=Path, help=f"where other packages are ({plan.environments})")
+    options = parser.parse_args(arguments)
+    again = [prefix + word if word.partition("/")[0] in names else word for word in options.again]
+    plan = replace(
+        plan, environments=options.folder, sets=[prefix + name for name in options.sets], entrants=options.entrants,
+        cap_seconds=options.cap, threads=options.threads, again=again,
+    )  # fmt: skip
+    status = 0 if options.page_only else run_until_interrupted(plan)
+    cells = read_cells(plan.cells, plan.known_sets, plan.known_entrants)
+    if cells:
+        text = page(cells)
+        (home / "results.md").write_text(text, encoding="utf-8")
+        print(text)
+        print(f"{len(cells)} cells in {os.path.relpath(home / 'results.md')}")
+    return status
 
 
 def read_cells(

@@ -4,8 +4,6 @@ Each cell runs in its own process with the same limits for all, as in the race; 
 measured. `build.py` makes the sets. An interrupted run continues where it stopped.
 """
 
-import argparse
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +16,7 @@ if __name__ == "__main__":
 
 from benchmarks.entrants import OURS, Entrant  # noqa: E402
 from benchmarks.origin import physical_bytes  # noqa: E402
-from benchmarks.race_run import DONE, Plan, read_cells, run_until_interrupted  # noqa: E402
+from benchmarks.race_run import DONE, Plan, run_page  # noqa: E402
 from benchmarks.sets import RaceSet  # noqa: E402
 from benchmarks.tables import markdown_table  # noqa: E402
 from benchmarks.unseen.build import RECIPES, set_name  # noqa: E402
@@ -123,31 +121,11 @@ def _note(cell: dict[str, Any]) -> str:
 
 def main(arguments: Sequence[str] | None = None, home: Path = HOME) -> int:
     """Run the cells that have no result yet, and write `results.md`."""
-    parser = argparse.ArgumentParser(description="Defaults of everybody on the sets of build.py.")
-    add = parser.add_argument
-    add("--sets", nargs="+", choices=list(RECIPES), default=list(RECIPES), metavar="SET")
-    add("--entrants", nargs="+", choices=list(ENTRANTS), default=list(ENTRANTS), metavar="NAME")
-    add("--again", nargs="+", default=[], metavar="NAME", help="anew: a set, an entrant or set/entrant")
-    add("--cap", type=float, default=600.0, help="seconds for one cell (600)")
-    add("--threads", type=int, default=2)
-    add("--page-only", action="store_true", help="run nothing, write the page")
-    add("--folder", default=".venv/peers", help="where other packages are installed (.venv/peers)")
-    options = parser.parse_args(arguments)
-    again = [set_name(word) if word.partition("/")[0] in RECIPES else word for word in options.again]
     plan = Plan(
-        cells=home / "cells", environments=Path(options.folder), sets=[set_name(name) for name in options.sets],
-        entrants=options.entrants, known_sets=SETS, known_entrants=ENTRANTS,
-        cap_seconds=options.cap, threads=options.threads, memory_bytes=int(0.75 * (physical_bytes() or 0)) or None,
-        again=again,
+        cells=home / "cells", environments=Path(".venv/peers"), known_sets=SETS, known_entrants=ENTRANTS,
+        cap_seconds=600.0, memory_bytes=int(0.75 * (physical_bytes() or 0)) or None,
     )  # fmt: skip
-    status = 0 if options.page_only else run_until_interrupted(plan)
-    cells = read_cells(plan.cells, SETS, ENTRANTS)
-    if cells:
-        text = page(cells)
-        (home / "results.md").write_text(text, encoding="utf-8")
-        print(text)
-        print(f"{len(cells)} cells in {os.path.relpath(home / 'results.md')}")
-    return status
+    return run_page(arguments, "Defaults of everybody on the sets of build.py.", plan, page, set_name(""))
 
 
 if __name__ == "__main__":

@@ -262,7 +262,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         -------
         n_bytes : int
             Without `n_rows` an upper bound, many times too high for sparse text. With both, usually within a factor of
-            2: 1.0 to 2.3 times the actual size on seven sets of text. Training rows that `neighbors` keeps are not
+            2: 0.9 to 2.4 times the actual size on seven sets of text. Training rows that `neighbors` keeps are not
             included. The actual size after training is `n_bytes_`. `partial_fit` unpacks the weights, which can take
             ten times as much.
         """
