@@ -1,5 +1,6 @@
 """The endpoints: plain ones, limits, keys, security headers, health and metrics."""
 
+import asyncio
 import json
 import threading
 
@@ -8,8 +9,9 @@ import pytest
 
 from manyclass import LabelTreeClassifier, RecallTreeClassifier
 from manyclass.core.validation import as_batch
-from manyclass.serve.gate import Keys, Limits
+from manyclass.serve.gate import Keys, Limits, Problem
 from manyclass.serve.model import ServedModel, Settings
+from manyclass.serve.service import Service
 
 
 def post(client, path, body, **options):
@@ -45,10 +47,29 @@ def test_a_single_text_has_the_features_of_a_batch(client):
     one = client()
     with one.model.published() as copy:
         features = copy.own_features()
-        for text in texts:
-            fast, usual = features.batch([text]), as_batch(features([text]))
+        for rows in [*([text] for text in texts), texts]:
+            fast, usual = features.batch(rows), as_batch(features(rows))
             assert type(fast) is type(usual)
-            assert all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in zip(fast, usual, strict=True)), text
+            assert all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in zip(fast, usual, strict=True)), rows
+
+
+def test_requests_that_arrive_together_are_predicted_together(served):
+    """A request that cannot be predicted does not harm the others."""
+    service, calls = Service([served()], Limits()), []
+    with service.published(None) as copy:
+        predict = copy.predict
+        copy.predict = lambda rows, *more: calls.append(len(rows)) or predict(rows, *more)
+
+    async def together(*requests):
+        found = (service.predict(None, None, rows, 1) for rows in requests)
+        return await asyncio.gather(*found, return_exceptions=True)
+
+    found = asyncio.run(together(["dog"], ["bus", "piano"], ["soup"]))
+    assert [[one.labels[0] for one in rows] for rows in found] == [["animal"], ["vehicle", "music"], ["food"]]
+    assert calls == [4]
+    good, bad, other = asyncio.run(together(["dog"], [{"no such column": "x"}], ["soup"]))
+    assert isinstance(bad, Problem) and bad.status == 422
+    assert good[0].labels == ["animal"] and other[0].labels == ["food"]
 
 
 def test_probabilities_are_those_of_the_estimator(client):

@@ -28,6 +28,7 @@ import numpy as np
 from ..core.base import learns_online
 from ..core.columns import apply
 from ..core.model_file import ModelFormatError, lock, remove_leftovers
+from ..core.validation import as_batch
 from ..trained import Trained, open_model
 from .journal import Journal, Stored, sync_copy
 from .rows import Features, Labels, Learned
@@ -101,6 +102,11 @@ class Copy:
             self.trained.count(y)
             begin += n_rows
         self.trained.reading = reading
+
+    def prepare_to_learn(self, row: Any) -> None:
+        """Bring the arrays of the model into the form in which they can change: it takes seconds for many classes."""
+        clf, no_rows = self.estimator, as_batch(self.features([row])[:0])
+        clf._model.learn(clf._options, clf._state, no_rows, np.empty(0, np.int32), np.empty(0, np.float32))
 
     def predict(self, rows: Sequence[Any], k: int, probabilities: bool = True) -> list[Prediction]:
         """The k best labels of each row that were scored."""
@@ -536,6 +542,8 @@ def _opened(path: Path, n_copies: int) -> list[Copy]:
         row = _any_row(copy.features)
         copy.predict([row], 5)
     if can_learn(copies[0]):
+        for copy in copies:
+            copy.prepare_to_learn(row)
         spare = Copy(open_model(str(path)))
         label = spare.names([0])
         spare.learn(spare.features.to_learn([row]), [label], spare.features.reading)

@@ -23,6 +23,7 @@ from ..trained import MAX_COLUMNS, LabelColumns, Trained
 LONGEST_LABEL = 1000
 LARGEST_VALUE = 1e6  # of a feature that a request gives as a number; larger ones could make training diverge
 _NAMES_SHOWN = 20
+_FEW = 64  # texts that are vectorised one by one
 
 
 class BadRow(ValueError):
@@ -68,22 +69,22 @@ class Features:
 
     def batch(self, rows: Sequence[Any]) -> Batch:
         """Rows to predict as kernels take them."""
-        weighting = self.reading.weighting
-        if len(rows) == 1 and isinstance(rows[0], str) and self._analyze is not None and weighting is not None:
-            return self._one_text(rows[0], weighting)
-        return as_batch(self(rows))
+        weighting, few = self.reading.weighting, len(rows) <= _FEW and all(isinstance(row, str) for row in rows)
+        if not few or self._analyze is None or weighting is None:
+            return as_batch(self(rows))
+        texts = [self._one_text(row, weighting) for row in rows]
+        pointer = np.cumsum([0, *(len(feature) for feature, _ in texts)], dtype=np.int64)
+        return Csr(pointer, *(np.concatenate(parts) for parts in zip(*texts, strict=True)))
 
-    def _one_text(self, text: str, weighting: Weighting) -> Csr:
+    def _one_text(self, text: str, weighting: Weighting) -> tuple[np.ndarray, np.ndarray]:
         """The same as `_table` for a single text, ten times faster: scikit-learn's vectorizers are made for many."""
-        assert self._analyze is not None
         counts = Counter([abs(murmurhash3_32(word, seed=0)) % self.n_features for word in self._analyze(text)])
         feature = np.array(sorted(counts), np.int32)
         place, known = weighting.find(feature)
         feature = feature[known]
         value = np.array([counts[one] for one in feature.tolist()], np.float64) * weighting.idf[place[known]]
         length = math.sqrt(sum((value**2).tolist()))
-        values = (value / (length or 1.0)).astype(np.float32)
-        return Csr(np.array([0, len(values)], np.int64), feature, values)
+        return feature, (value / (length or 1.0)).astype(np.float32)
 
     def to_learn(self, rows: Sequence[Any]) -> list[tuple[int, Any]]:
         """Features of rows to learn, as parts of which each is sparse or dense, with their numbers of rows.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from fastapi import Response
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -99,6 +99,20 @@ def reply(content: Any, status: int = 200) -> Response:
     return Response(as_bytes(content), status, media_type="application/json")
 
 
+class _What(NamedTuple):
+    """What small requests must have in common to be predicted together."""
+
+    name: str | None
+    version: int | str | None
+    k: int
+    probabilities: bool
+
+
+class _Waiting(NamedTuple):
+    rows: Sequence[Any]
+    done: "asyncio.Future[list[Prediction]]"
+
+
 class Service:
     """The models of a process.
 
@@ -113,6 +127,7 @@ class Service:
     def __init__(self, models: Sequence[ServedModel], limits: Limits):
         self.models = {model.name: model for model in models}
         self.limits, self.metrics = limits, Metrics(list(models))
+        self._waiting: dict[_What, list[_Waiting]] = {}
 
     def model(self, name: str | None = None) -> ServedModel:
         """A model by name, or a 404."""
@@ -137,16 +152,39 @@ class Service:
     async def predict(
         self, name: str | None, version: int | str | None, rows: Sequence[Any], k: int, probabilities: bool = True
     ) -> list[Prediction]:
-        """The best labels of rows."""
+        """The best labels of rows. Small requests that arrive together are predicted together."""
         self.check_size(len(rows), k)
+        what = _What(name, version, k, probabilities)
+        if len(rows) > _INLINE:
+            return await run_in_threadpool(self._predict, what, rows)
+        loop = asyncio.get_running_loop()
+        own = _Waiting(rows, loop.create_future())
+        waiting = self._waiting.setdefault(what, [])
+        waiting.append(own)
+        if len(waiting) == 1:
+            loop.call_soon(self._predict_waiting, what)  # after all requests that have been read by now
+        return await own.done
 
-        def work() -> list[Prediction]:
-            with self.published(name, version) as copy:
-                return _checked(lambda: copy.predict(rows, k, probabilities))
-
-        found = work() if len(rows) <= _INLINE else await run_in_threadpool(work)
+    def _predict(self, what: "_What", rows: Sequence[Any]) -> list[Prediction]:
+        with self.published(what.name, what.version) as copy:
+            found = _checked(lambda: copy.predict(rows, what.k, what.probabilities))
         self.metrics.predicted(prediction.work for prediction in found)
         return found
+
+    def _predict_waiting(self, what: "_What") -> None:
+        waiting = [one for one in self._waiting.pop(what) if not one.done.cancelled()]
+        try:
+            found = iter(self._predict(what, [row for one in waiting for row in one.rows]))
+        except Exception as error:
+            if len(waiting) == 1:
+                waiting[0].done.set_exception(error)
+            else:  # one of them is to blame
+                for one in waiting:
+                    self._waiting[what] = [one]
+                    self._predict_waiting(what)
+            return
+        for one in waiting:
+            one.done.set_result([next(found) for _ in one.rows])
 
     def check_size(self, n_rows: int, k: int = 1) -> None:
         """Refuse requests that ask for too much."""

@@ -1,6 +1,7 @@
 """Starting the service: models, keys, uvicorn and worker processes."""
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -115,6 +116,8 @@ def make() -> Gate:
     models = [
         ServedModel(name, Path(path), options.state_of(name, path), settings) for name, path in options.models
     ]
+    gc.collect()
+    gc.freeze()  # the models stay: looking for garbage in them would stop the service for a tenth of a second
     keys = None if options.keys is None else Keys.read(Path(options.keys))
     hosts = LOCAL if options.host in LOCAL and keys is None else ()
     return make_app(models, Limits(body=options.max_body), keys, hosts, options.access_log)
