@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .core.learners import SGD, AdaGrad, NormalizedAdaGrad
     from .core.model_file import ModelFormatError
-    from .estimators import load_model
+    from .estimators import load_model, save_pipeline
     from .io import DataError
     from .label_tree.estimator import LabelTreeClassifier
     from .lom_tree.estimator import LomTreeClassifier
@@ -35,6 +35,7 @@ _MODULES = {
     "SpectralFilter": ".spectral_tree.estimator",
     "SpectralTreeClassifier": ".spectral_tree.estimator",
     "load_model": ".estimators",
+    "save_pipeline": ".estimators",
 }
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "SpectralTreeClassifier",
     "__version__",
     "load_model",
+    "save_pipeline",
 ]
 
 

@@ -1,9 +1,13 @@
-"""All classifiers by name, and `load_model`."""
+"""All classifiers by name, `load_model` and `save_pipeline`."""
 
+import copy as shallow
 from os import PathLike
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
+
 from .core.files import load
+from .io import Reading
 from .label_tree.estimator import LabelTreeClassifier
 from .lom_tree.estimator import LomTreeClassifier
 from .mlom_tree.estimator import MlomTreeClassifier
@@ -25,6 +29,56 @@ ESTIMATORS: dict[str, Any] = {
 }
 
 
+def save_pipeline(pipeline: Any, path: str | PathLike, text: str = "text", **options: Any) -> None:
+    """Write a pipeline of a text vectorizer and a classifier to one file.
+
+    `load_model` returns the classifier, which then takes texts and tables with a column of text, also in the command
+    line and in the service. The vectorizer is stored as plain values: no pickle.
+
+    Parameters
+    ----------
+    pipeline : sklearn.pipeline.Pipeline
+        A fitted `TfidfVectorizer`, `CountVectorizer` or `HashingVectorizer` without functions as options, and a fitted
+        classifier of this package.
+    path : str or path-like
+        Name of the file.
+    text : str, default="text"
+        The column of the text in tables.
+    **options
+        Those of the classifier's `save`: `slim`, `prune`, `precision`.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sklearn.feature_extraction.text import TfidfVectorizer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from manyclass import ManyClassClassifier, load_model, save_pipeline
+    >>> pipeline = make_pipeline(TfidfVectorizer(), ManyClassClassifier(random_state=0))
+    >>> _ = pipeline.fit(["red apple", "green pear", "fast car", "blue bus"], ["fruit", "fruit", "traffic", "traffic"])
+    >>> path = os.path.join(tempfile.mkdtemp(), "things.model")
+    >>> save_pipeline(pipeline, path)
+    >>> load_model(path).predict(["a green apple"])
+    array(['fruit'], dtype='<U7')
+    """
+    steps = [step for _, step in getattr(pipeline, "steps", [])]
+    if len(steps) != 2 or not hasattr(steps[1], "save"):
+        raise ValueError("save_pipeline requires a Pipeline of two steps: a vectorizer and a classifier of manyclass.")
+    check_is_fitted(steps[1])
+    clf = shallow.copy(getattr(steps[1], "estimator_", steps[1]))
+    several = bool(getattr(clf, "_multilabel", False))
+    clf._extra = {
+        "reading": Reading(
+            format="csv",  # or another table
+            labels="several" if several else "one",
+            label_kind="text" if several or isinstance(clf.classes_[0], str) else "int",
+            n_features=clf.n_features_in_,
+            text=(text,),
+            vectorizer=steps[0],
+        )
+    }
+    clf.save(path, **options)
+
+
 def load_model(path: str | PathLike, mmap: bool = True, verify: bool = True) -> Any:
     """The estimator that was saved to a file.
 
@@ -43,7 +97,7 @@ def load_model(path: str | PathLike, mmap: bool = True, verify: bool = True) -> 
     Returns
     -------
     estimator
-        Of the class that was saved, with all its options and its optimiser's state; a slim one only answers.
+        Of the class that was saved, with all its options and its optimiser's state; a slim one only predicts.
 
     Raises
     ------

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
 from manyclass.core import model_file
-from manyclass.core.model_file import ModelFormatError, pack_texts, read, remove_leftovers, unpack_texts, write
+from manyclass.core.model_file import ModelFormatError, read, remove_leftovers, write
+from manyclass.io.texts import pack_texts, unpack_texts
 
 ARRAYS = {
     "a.byte": np.arange(5, dtype=np.int8),

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from ..io.reading import Reading
+from ..io.texts import pack_texts, unpack_texts
 from . import learners, model_file
 from .classes import ClassIndex, label_array
 from .columns import Columns, check_columns
 from .invariants import check_finite, check_option_types, need
 from .locks import reads
-from .model_file import ModelFormatError, pack_texts, unpack_texts
+from .model_file import ModelFormatError
 from .precision import PRECISIONS, narrow, widen
 from .protocol import Model
 from .replay import Replay, check_replay, packed

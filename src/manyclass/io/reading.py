@@ -22,6 +22,13 @@ _REQUIRED = ("feature_bits", "ngrams")
 _LONGEST_CHARS = 8
 
 
+def vectorizers() -> Any:
+    """The module, imported when a model has a vectorizer: those of scikit-learn take a while to import."""
+    from . import vectorizers
+
+    return vectorizers
+
+
 @dataclass(frozen=True)
 class Reading:
     """How a file is read. None means that the value is found from the file's name or its first lines.
@@ -65,6 +72,8 @@ class Reading:
         With `weighted`, words have inverse document frequencies as in scikit-learn's `TfidfVectorizer`.
     weighting : Weighting or None
         What was counted in the training rows. Not part of `to_dict`, see `arrays`.
+    vectorizer : object or None
+        A fitted vectorizer of scikit-learn, which turns the only column, a text, into features.
 
     Examples
     --------
@@ -95,6 +104,7 @@ class Reading:
     weighted: bool = False
     idf: bool = False
     weighting: Weighting | None = field(default=None, compare=False, repr=False)
+    vectorizer: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Check all values."""
@@ -120,6 +130,8 @@ class Reading:
             if type(getattr(self, name)) is not bool:
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
         self._check_chars()
+        if self.vectorizer is not None and (len(self.text) != 1 or self.columns != self.text):
+            raise ValueError("a vectorizer requires one text column and no others")
         kinds: dict[str, str] = {} if self.label is None else {self.label: "label"}
         for name in (*COLUMN_KINDS, "ignored"):
             value = getattr(self, name)
@@ -157,11 +169,15 @@ class Reading:
         """Values that can be stored as JSON; those of the weighting that are arrays are in `arrays`."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         values["weighting"] = None if self.weighting is None else self.weighting.to_dict()
+        vectorizer = values.pop("vectorizer")
+        if vectorizer is not None:
+            values["vectorizer"] = vectorizers().to_values(vectorizer)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays of the weighting, by name."""
-        return {} if self.weighting is None else self.weighting.arrays()
+        """The arrays of the weighting and of the vectorizer, by name."""
+        words = {} if self.vectorizer is None else vectorizers().to_arrays(self.vectorizer)
+        return words if self.weighting is None else self.weighting.arrays() | words
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], arrays: dict[str, np.ndarray] | None = None) -> "Reading":
@@ -172,6 +188,10 @@ class Reading:
             raise ValueError(f"unknown fields of a reading: {', '.join(unknown)}")
         plain: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in values.items()}
         weighting, plain["weighting"] = plain.get("weighting"), None
+        if plain.get("vectorizer") is not None:
+            plain["vectorizer"] = vectorizers().from_file(plain["vectorizer"], arrays or {})
+            if plain.get("n_features") != vectorizers().width_of(plain["vectorizer"]):
+                raise ValueError("the vectorizer makes another number of features")
         reading = cls(**plain)
         if weighting is None:
             return reading

@@ -80,8 +80,10 @@ def layout_of(reading: Reading) -> Layout:
     return Layout(reading.width, len(reading.text) + len(reading.chars_of), features)
 
 
-def _vectorizers(reading: Reading) -> list[tuple[str, HashingVectorizer]]:
-    """The columns of text, each with what hashes its words or characters."""
+def _vectorizers(reading: Reading) -> list[tuple[str, Any]]:
+    """The columns of text, each with what turns its words or characters into features."""
+    if reading.vectorizer is not None:
+        return [(reading.text[0], reading.vectorizer)]
     common: dict[str, Any] = {"n_features": reading.width, "alternate_sign": False, "norm": None}
     words: dict[str, Any] = {"ngram_range": (1, reading.ngrams)}
     found = [
@@ -206,6 +208,8 @@ class TableReader(Reader):
         if not n:
             return scipy.sparse.csr_array((0, self.width), dtype=np.float32)
         blocks = [v.transform([texts[name] for texts in self._texts]) for name, v in self._vectorizers]
+        if self.reading.vectorizer is not None:
+            return scipy.sparse.csr_array(blocks[0].astype(np.float32))
         pointer = np.cumsum([0, *map(len, self._numbers)], dtype=np.int32)
         flat = [pair for row in self._numbers for pair in row]
         columns, values = np.array([j for j, _ in flat], np.int32), np.array([value for _, value in flat], np.float64)
