@@ -3,7 +3,7 @@
 A split is two vectors of masses (weighted counts), one entry for each label: what went `left` and what went `right`.
 Several splits at once are arrays with the labels on the last axis; answers then have one entry for each split.
 
-Tags: [OT ...] "Extreme Multi Class Classification" (2013), [ML ...] the MLOM tree (2018). In [OT] a row with
+Tags: [OT ...] "Extreme Multi Class Classification" (2013), [MLOM ...] the MLOM tree (2018). In [OT] a row with
 h(x) > 0 goes right. Printed and corrected statements side by side: docs/theory.md.
 """
 
@@ -186,7 +186,7 @@ def split_objective_of_margins(margins: Any, labels: Any) -> float:
 
 
 def class_split_objective(left: Any, right: Any, equal_classes: bool = False) -> Any:
-    """Compute J(h) of the MLOM tree: the mean distance of P_i from p, which is half of Ω(h). [ML Eq. 1]
+    """Compute J(h) of the MLOM tree: the mean distance of P_i from p, which is half of Ω(h). [MLOM Eq. 1]
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ def load_model(path: str | PathLike, mmap: bool = True, verify: bool = True) -> 
         `precision` rounded in the file become float32 in memory of their own.
     verify : bool, default=True
         Check the arrays' checksum and that all weights are finite, which reads the whole file. The structure is
-        always checked: a broken or hostile file can never make a kernel read where nothing is.
+        always checked: a broken or hostile file can never make a kernel read outside its arrays.
 
     Returns
     -------

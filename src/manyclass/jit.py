@@ -1,8 +1,8 @@
 """Numba decorators for all kernels. This is the only file that uses private parts of Numba.
 
-`kernel` is for functions that Python calls; they may allocate. `device` is for functions that only kernels call; they
-must not allocate. `inlined` is a device function that is always inlined. The `exact_` variants do not allow the
-compiler to reorder floating-point operations.
+`kernel` is for functions that Python calls; they may allocate. `device` is for functions that kernels call, and Python
+rarely; they must not allocate. `inlined` is a device function that is always inlined. The `exact_` variants do not
+allow the compiler to reorder floating-point operations.
 
 What the public `numba.njit` does not offer, and what it is worth:
 

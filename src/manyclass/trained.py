@@ -146,12 +146,17 @@ def nodes_with_labels(clf: Any) -> list[dict[str, Any]]:
     """The nodes, parents first; `labels` are the indices of all labels below a node, the most frequent first."""
     if not hasattr(clf._model, "tree_table"):
         return []
-    nodes = [{**node, "labels": node["labels"].tolist()} for node in clf._model.tree_table(clf._state)]
-    mass = getattr(clf._state["tree"], "mass", None)
-    if mass is not None:  # a label tree has its labels in the leaves: collect them upwards
-        labels = {node["node"]: node["labels"] for node in nodes}
-        for node in reversed(nodes[1:]):
-            labels[node["parent"]] += node["labels"]
-        for node in nodes:
-            node["labels"].sort(key=lambda label: -mass[label])
-    return nodes
+    nodes = clf._model.tree_table(clf._state)
+    tree = clf._state["tree"]
+    if hasattr(tree, "leaf_of"):  # a label tree has its labels in the leaves: collect them upwards
+        known = np.flatnonzero(tree.leaf_of >= 0)
+        known = known[np.argsort(-tree.mass[known], kind="stable")]
+        owner = tree.leaf_of[known].astype(np.int64)
+        below: dict[int, np.ndarray] = {}
+        while len(owner) and owner[0] >= 0:  # level by level: all leaves are equally deep
+            order = np.argsort(owner, kind="stable")
+            owners, first = np.unique(owner[order], return_index=True)
+            below |= dict(zip(owners.tolist(), np.split(known[order], first[1:]), strict=True))
+            owner = tree.parent[owner].astype(np.int64)
+        nodes = [{**node, "labels": below.get(node["node"], known[:0])} for node in nodes]
+    return [{**node, "labels": node["labels"].tolist()} for node in nodes]

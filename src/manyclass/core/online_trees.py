@@ -21,7 +21,7 @@ from .locks import reads
 from .losses import sigmoid
 from .protocol import Predictions, Scored, rows_of
 from .state import Array, Field, Scale, Seen, State, make, resize
-from .trees import DEEPEST, LEFT, RIGHT, ROOT, is_leaf
+from .trees import DEEPEST, LEFT, RIGHT, ROOT, is_leaf, paths_to
 from .updates import NORMALIZED_ADAGRAD, Pace, is_adaptive, observe_scale, pace
 
 HINGE, ABSOLUTE, LOGISTIC = 0, 1, 2
@@ -303,7 +303,7 @@ def paths(options: Any, state: State, batch: Batch) -> list[np.ndarray]:
     """The nodes that each row passes."""
     leaves = np.empty(rows_of(batch), np.int64)
     find_leaves(state["tree"], state["router"], batch, leaves)
-    return paths_to(state["tree"], leaves)
+    return paths_to(state["tree"].parent, leaves[:, None])
 
 
 # -- levels and paths ----------------------------------------------------------------------------------------------
@@ -327,15 +327,6 @@ def depths(tree: GrownTree) -> np.ndarray:
     for level, nodes in enumerate(levels(tree)):
         depth[nodes] = level
     return depth
-
-
-def paths_to(tree: GrownTree, leaves: np.ndarray) -> list[np.ndarray]:
-    """The nodes between the root and each leaf, sorted."""
-    paths = [leaves.astype(np.int64)]
-    while (paths[-1] >= 0).any():
-        here = paths[-1]
-        paths.append(np.where(here >= 0, tree.parent[here], -1).astype(np.int64))
-    return [np.sort(row[row >= 0]) for row in np.stack(paths, axis=1)]
 
 
 def tabulate(tree: GrownTree, table: Any, max_depth: int | None, kept: np.ndarray | None = None) -> list[dict]:

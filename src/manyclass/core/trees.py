@@ -10,6 +10,16 @@ DEEPEST = 60  # the deepest level of any tree
 ROOT = np.int64(0)
 
 
+def paths_to(parent: np.ndarray, ends: np.ndarray) -> list[np.ndarray]:
+    """The nodes between the root and the ends of each row's paths, sorted; an end of -1 is no path."""
+    level = ends.astype(np.int64)
+    passed = [level]
+    while (level >= 0).any():
+        level = np.where(level >= 0, parent[level], -1)
+        passed.append(level)
+    return [np.unique(row[row >= 0]) for row in np.concatenate(passed, axis=1)]
+
+
 @device
 def is_leaf(tree, node):
     """Whether a node has no children, in a tree whose nodes have two or none."""

@@ -27,8 +27,8 @@ class LabelTreeClassifier(MultilabelClassifier):
     Parameters
     ----------
     arity : int, default=16
-        Maximum number of children of a node and of labels of a leaf; 4 to 64, without `fit` up to 4,096. Multiples of
-        16 are the fastest.
+        Maximum number of children of a node and of labels of a leaf: 4 to 64, up to 4,096 if only `partial_fit` is
+        used. Multiples of 16 are the fastest.
     beam : int, default=10
         Number of best paths to follow; 1 to 256.
     start : float or "auto", default="auto"
@@ -36,8 +36,8 @@ class LabelTreeClassifier(MultilabelClassifier):
         nothing) to 1,000,000. "auto": `fit` calibrates it on rows that it leaves out of the means; `partial_fit` uses
         20 with one label per row and 10 with several. Routers use half of a given number.
     C : float or "auto", default="auto"
-        In `fit`, the weight of the training rows against the distance of the weights from the start: the inverse of
-        the regularization strength, as in scikit-learn's `LogisticRegression`; 1e-9 to 1,000,000. "auto": 10, less
+        In `fit`, the inverse of the regularization strength, as in scikit-learn's `LogisticRegression`; the penalty is
+        on the distance of the weights from the start. 1e-9 to 1,000,000. "auto": 10, less
         with more than 5 labels per row, because such labels are noisy.
     rate : float or "auto", default="auto"
         Learning rate of SGD in `partial_fit`, 1e-9 to 1,000,000. "auto": 2 with one label per row and 1 with several
@@ -62,9 +62,9 @@ class LabelTreeClassifier(MultilabelClassifier):
         nearest training row of a label helps, as it does where a label has several shapes, such as images. If so, the
         model keeps up to 128 rows per label, at most 256 MB, and ranks the 20 best labels again by it. False: never.
     replay : bool, default=True
-        Keep earlier rows of `partial_fit` in the model, at most 8 MB or 4 rows per label, and learn two of them again
-        for each new row while the stream looks sorted by label: otherwise early labels would be forgotten. Shuffled
-        streams repeat nothing. False: keep no rows.
+        Keep earlier rows of `partial_fit` in the model (8 MB, or 4 rows per label if that is more) and learn two of
+        them again for each new row while the stream looks sorted by label: otherwise early labels would be forgotten.
+        Shuffled streams repeat nothing. False: keep no rows.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class, with one label per row; "balanced" in `fit` only.
     random_state : int, RandomState or None, default=None
@@ -102,7 +102,7 @@ class LabelTreeClassifier(MultilabelClassifier):
 
     - logistic: log(sigmoid(s)) + `prior` x log P(path), never above 0. After a matrix y it is the logarithm of the
       result of `predict_proba`; with one label per row, that scales exp(score) to sum 1;
-    - softmax: s + `prior` x log P(path), log-odds up to a constant per row;
+    - softmax: s + `prior` x log P(path), a log-probability up to a constant per row;
     - several trees: the logarithm of the result of `predict_proba`, the mean over the trees; a tree that did not reach
       the label counts as 0.
 

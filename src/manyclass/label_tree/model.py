@@ -10,6 +10,7 @@ from ..core.invariants import check_scale, check_seen, need, need_range
 from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
 from ..core.protocol import Predictions, Scored, as_labels, rows_of
 from ..core.state import Scale, Seen, State, copy, cut, make, resize
+from ..core.trees import paths_to
 from .fit import (
     empty_blocks,
     fit,  # noqa: F401  (one of the model's functions)
@@ -232,14 +233,7 @@ def paths(options: Options, state: State, batch: Batch) -> list[np.ndarray]:
     nothing = np.empty((n, 0), np.int32), np.empty((n, 0)), np.zeros((n, 4), np.int64)
     found = Found(np.empty((n, options.beam), np.int32), *nothing)
     predict_batch(*trees_of(state)[0], state["scale"], batch, options, found, True)
-    out = []
-    for leaves in found.leaves:
-        nodes, level = [], np.unique(leaves[leaves >= 0])
-        while len(level) and level[0] >= 0:
-            nodes.append(level)
-            level = np.unique(tree.parent[level])
-        out.append(np.unique(np.concatenate(nodes)))
-    return out
+    return paths_to(tree.parent, found.leaves)
 
 
 def n_nodes(state: State) -> int:

@@ -11,10 +11,11 @@ from . import model
 class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
     """LOM tree: a path of linear routers to a leaf that predicts its most frequent label.
 
-    A prediction scores one router per level and nothing else. Each router learns to send a label to the side where its
-    mean score already is, compared with the mean of all rows, which makes splits pure and balanced. See Choromanska and
-    Langford, "Logarithmic Time Online Multiclass Prediction" (2015). With `swap=False` it is Algorithm 1 of
-    Choromanska, Agarwal and Langford, "Extreme Multi Class Classification" (2013). The closest to the papers is
+    A prediction scores one router per level and nothing else. Each router learns to send a label to the
+    right if its mean score is above the mean of all rows, else to the left, which makes splits pure and balanced. See
+    Choromanska and Langford, "Logarithmic Time Online Multiclass Prediction" (2015). With `swap=False` and
+    `descent="target"` it is Algorithm 1 of Choromanska, Agarwal and Langford, "Extreme Multi Class Classification"
+    (2013). The closest to the papers is
     `LomTreeClassifier(loss="absolute", split_mass=0)`; docs/deviations.md lists the differences.
 
     After training, `set_params` changes `n_jobs` for predictions at once and `class_weight` for the next `partial_fit`.
@@ -49,9 +50,9 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
     shuffle : bool, default=True
         Whether `fit` shuffles the rows before each epoch.
     replay : bool, default=True
-        Keep earlier rows of `partial_fit` in the model, at most 8 MB or 4 rows per label, and learn two of them again
-        for each new row while the stream looks sorted by label: otherwise early labels would be forgotten. Shuffled
-        streams repeat nothing. False: keep no rows.
+        Keep earlier rows of `partial_fit` in the model (8 MB, or 4 rows per label if that is more) and learn two of
+        them again for each new row while the stream looks sorted by label: otherwise early labels would be forgotten.
+        Shuffled streams repeat nothing. False: keep no rows.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class. "balanced" works in `fit` only.
     early_stopping : bool, default=False

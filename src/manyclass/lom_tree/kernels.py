@@ -146,7 +146,7 @@ def may_split(nodes, candidates, node, depth, has_nodes, options):
 def split(tree, nodes, candidates, node, has_nodes):
     """Give a leaf two children, new or recycled; whether it was possible. Mutates: tree, nodes, candidates.
 
-    Cost: O(depth). DIFFERS [OT Alg. 1 l.16-19]: both children start empty, as in LOM, none as a copy.
+    Cost: O(depth). DIFFERS [OT Alg. 1 l.15-18]: both children start empty, as in LOM, none as a copy.
     DIFFERS [LOM SetNode]: a recycled node keeps its router, as in VW; the paper does not mention it.
     """
     if has_nodes:

@@ -48,9 +48,9 @@ class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
     shuffle : bool, default=True
         Whether `fit` shuffles the rows before each epoch.
     replay : bool, default=True
-        Keep earlier rows of `partial_fit` in the model, at most 8 MB or 4 rows per label, and learn two of them again
-        for each new row while the stream looks sorted by label: otherwise early labels would be forgotten. Shuffled
-        streams repeat nothing. False: keep no rows.
+        Keep earlier rows of `partial_fit` in the model (8 MB, or 4 rows per label if that is more) and learn two of
+        them again for each new row while the stream looks sorted by label: otherwise early labels would be forgotten.
+        Shuffled streams repeat nothing. False: keep no rows.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class. "balanced" works in `fit` only.
     early_stopping : bool, default=False

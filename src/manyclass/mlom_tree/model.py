@@ -13,6 +13,7 @@ from ..core.learners import at_epoch
 from ..core.linear import slim_bank
 from ..core.protocol import Predictions, Scored, rows_of
 from ..core.state import Candidates, State, cut, make
+from ..core.trees import paths_to
 from ..jit import python_of
 from . import kernels
 from .kernels import AUTO, MEAN, MEDIAN, Guests, MlomNodes, MlomTable, Model, Options
@@ -75,7 +76,7 @@ def paths(options: Options, state: State, batch: Batch) -> list[np.ndarray]:
         return online.paths(options, state, batch)
     leaves = np.empty(rows_of(batch), np.int64)
     kernels.find_class_leaves(_model(state), batch, leaves)
-    return online.paths_to(state["tree"], leaves)
+    return paths_to(state["tree"].parent, leaves[:, None])
 
 
 def memory(options: Options, n_features: int, n_classes: int, n_learned: int | None = None) -> int:

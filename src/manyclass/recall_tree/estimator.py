@@ -58,9 +58,9 @@ class RecallTreeClassifier(ManyClassifier):
     shuffle : bool, default=True
         Whether `fit` shuffles the rows before each epoch.
     replay : bool, default=True
-        Keep earlier rows of `partial_fit` in the model, at most 8 MB or 4 rows per label, and learn two of them again
-        for each new row while the stream looks sorted by label: otherwise early labels would be forgotten. Shuffled
-        streams repeat nothing. False: keep no rows.
+        Keep earlier rows of `partial_fit` in the model (8 MB, or 4 rows per label if that is more) and learn two of
+        them again for each new row while the stream looks sorted by label: otherwise early labels would be forgotten.
+        Shuffled streams repeat nothing. False: keep no rows.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class; "balanced" in `fit` only.
     early_stopping : bool, default=False
@@ -190,7 +190,7 @@ class RecallTreeClassifier(ManyClassifier):
         # The model keeps its router learner; a model with start > 0 is refused by `options_from_file`.
         params = {name: value for name, value in params.items() if name not in ("router_learner", "start")}
         out = super()._params_from_file(params)
-        for name in ("n_candidates", "max_depth"):  # version 0.1.0 wrote None for "auto"
+        for name in ("n_candidates", "max_depth"):  # files of format 1 and 2 have None for "auto"
             out[name] = "auto" if out.get(name) is None else out[name]
         return out
 

@@ -357,14 +357,13 @@ def memory(options: Options, n_features: int, n_classes: int, n_rows: int | None
 
 
 def options_from_file(values: dict) -> dict:
-    """The fields of `Options`; version 0.1.0 wrote words, learners and None instead of numbers."""
+    """The fields of `Options`; files of format 1 and 2 have words, learners and None instead of numbers."""
     if "learner" not in values:
         return values
     start = values.get("start", 0.0)
     need(
         start == 0,
-        f"the model was trained with start={start!r}, an option that was removed: manyclass 0.1.0 is the last version "
-        "that can load it.",
+        f"the model was trained with start={start!r}, an option that was removed: train the model again.",
     )
     for name, words in (("loss", LOSSES), ("path_features", PATH_FEATURES)):
         need(isinstance(values[name], str) and values[name] in words, f"{name} is {values[name]!r}.")
@@ -386,7 +385,7 @@ def options_from_file(values: dict) -> dict:
 
 
 def arrays_from_file(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays of this version; version 0.1.0 also wrote the unused group `means`."""
+    """The arrays of this version; files of format 1 and 2 may have the unused group `means`."""
     return {name: array for name, array in arrays.items() if not name.startswith("means.")}
 
 

@@ -12,7 +12,7 @@ from ..core.linear import add_weights, bank_bytes, make_bank, slim_bank
 from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
 from ..core.protocol import Predictions, Scored, as_labels, rows_of
 from ..core.state import Candidates, Counts, Linear, Projection, Scale, Seen, State, Tree, make
-from ..core.trees import DEEPEST
+from ..core.trees import DEEPEST, paths_to
 from ..core.updates import ADAGRAD, NORMALIZED_ADAGRAD, SGD
 from .batches import Leaf, learn_leaf
 from .filter import Node, Report, assemble, find_candidates, grow_forest, nodes_of, rows_with, unit_rows
@@ -199,15 +199,7 @@ def score(options: Options, state: State, batch: Batch) -> Scored:
 def paths(options: Options, state: State, batch: Batch) -> list[np.ndarray]:
     """The nodes that each row passes, on all its paths."""
     nodes = nodes_of(state, n_features_of(state))
-    parent, out = nodes.tree.parent, []
-    for reached in find_candidates(options, nodes, None, unit_rows(options, batch)).leaf:
-        passed, level = [], np.unique(reached[reached >= 0])
-        while len(level):
-            passed.append(level)
-            level = np.unique(parent[level])
-            level = level[level >= 0]
-        out.append(np.unique(np.concatenate(passed)))
-    return out
+    return paths_to(nodes.tree.parent, find_candidates(options, nodes, None, unit_rows(options, batch)).leaf)
 
 
 def width(options: Options, state: State) -> int:

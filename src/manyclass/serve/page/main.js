@@ -173,9 +173,10 @@ function switchTheme() {
 
 async function begin() {
   await loadModels();
+  predict(); // the tree of many labels takes a while
+  refresh();
   await tree.begin(model.model);
   await predict();
-  await refresh();
 }
 
 const tree = new Tree(at("tree"), ask, showLabel);

@@ -36,7 +36,7 @@ export class Tree {
   async show(path, best) {
     this.path = new Set(path);
     this.best = best;
-    if (best !== undefined && this.nodes.size) {
+    if (best !== undefined && this.nodes && this.nodes.size) {
       try {
         const label = await this.ask(`/models/${this.model}/label?label=${encodeURIComponent(best)}`);
         if (label.node !== null) {
