@@ -25,7 +25,10 @@ class Cluster:
     n_jobs = 1  # threads within a task: Dask runs several tasks in a process instead
 
     def __init__(self, client: Client | None) -> None:
-        self.client = get_client() if client is None else client
+        try:
+            self.client = get_client() if client is None else client
+        except ValueError as error:
+            raise ValueError("client is None and there is no cluster: make one with distributed.Client().") from error
 
     @property
     def n_threads(self) -> int:

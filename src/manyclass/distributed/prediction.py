@@ -116,7 +116,7 @@ class TopK:
     def _predict(self, table: pa.Table | pa.RecordBatch) -> pa.Table:
         model = _model_at(self.path)
         kept = {name: table.column(name) for name in self.keep}
-        n, number = table.num_rows, model.classes_.dtype.kind in "biu"
+        n, number = table.num_rows, model.classes_.dtype.kind in "iu"
         kind = pa.int64() if number else pa.string()
         labels, scores = np.empty((0, self.k), object), np.empty((0, self.k))
         if n:

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from dask import delayed
 from dask.base import is_dask_collection
+from sklearn.base import clone
 
 from ..core.classes import ClassIndex
 from ..core.columns import Columns, apply, column_sizes, column_sums, columns_of, larger
@@ -80,7 +81,7 @@ def check(part: tuple, estimator: LabelTreeClassifier, number: int) -> tuple[Che
     if not isinstance(part, (list, tuple)) or len(part) != 3 or part[1] is None:
         raise ValueError(f"partition {number} has no labels: pass y, or partitions (X, y, weights) without y.")
     X, y, weight = part
-    y = without_padding(y)
+    y, estimator = without_padding(y), clone(estimator)  # other tasks may have the same object
     if not (X.shape[0] if hasattr(X, "shape") else len(X)):
         return Checked(X, y, np.empty(0)), Info(0, 0, False, None, False, 0, (), 0, 0)
     try:

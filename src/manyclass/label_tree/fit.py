@@ -127,7 +127,7 @@ def fit_parts(run: Any, options: Options, given: list, sizes: Sizes, report: Cal
     """The options with the calibrated start, and the state, from rows in parts.
 
     Each part is a `Given` that begins at a multiple of `ALIGNED` rows. `run` runs the steps (core/steps.py); the result
-    depends neither on it nor on the parts.
+    depends neither on it nor on the parts. Mutates: given, which is emptied so that the rows are not held twice.
     """
     n_features, n_classes, sparse = sizes
     counts = run.get(run.combine(both, run.each(count, [given], n_classes)))
@@ -137,6 +137,7 @@ def fit_parts(run: Any, options: Options, given: list, sizes: Sizes, report: Cal
     scale = run.call(make_scale, n_features, counts, total)
     firsts = [0, *np.cumsum(run.get(run.each(n_rows_of, [given]))).tolist()]
     parts = run.each(prepare, [given, firsts[:-1]], scale, mean_weight, options)
+    given.clear()
     mass = run.get(run.combine(add, run.each(mass_of, [parts], heaviest, counts))).sum(axis=0)
     new: State = {"scale": run.get(scale), "seen": make(Seen), "run": make(Run)}
     new["run"].mass[0] = mass.sum()
