@@ -2,9 +2,13 @@
 
 from importlib.util import find_spec
 
-collect_ignore_glob = [] if find_spec("fastapi") else ["src/manyclass/serve/*", "tests/serve/*"]
+# package that tells whether an extra is installed -> (the extra, its modules and tests)
+_EXTRAS = {"fastapi": ("serve", "serve"), "distributed": ("dask", "distributed")}
+_MISSING = [names for package, names in _EXTRAS.items() if find_spec(package) is None]
+
+collect_ignore_glob = [f"{where}/{folder}/*" for _, folder in _MISSING for where in ("src/manyclass", "tests")]
 
 
-def pytest_report_header() -> str:
+def pytest_report_header() -> list[str]:
     """Say so."""
-    return "tests of the service left out: pip install 'manyclass[serve]'" if collect_ignore_glob else ""
+    return [f"tests in tests/{folder} left out: pip install 'manyclass[{extra}]'" for extra, folder in _MISSING]

@@ -41,8 +41,9 @@ import scipy.sparse, scipy.stats, sklearn.feature_extraction.text, sklearn.utils
 before = settings()
 import manyclass
 for found in pkgutil.walk_packages(manyclass.__path__, "manyclass."):
-    # The command line and the service are programs; PyTorch and MLflow have settings of their own.
-    if not found.name.endswith("__main__") and found.name.split(".")[1] not in ("cli", "serve", "torch", "mlflow"):
+    # The command line and the service are programs; Dask, PyTorch and MLflow have settings of their own.
+    others = ("cli", "serve", "distributed", "torch", "mlflow")
+    if not found.name.endswith("__main__") and found.name.split(".")[1] not in others:
         importlib.import_module(found.name)
 imported = settings()
 from manyclass.core.losses import probabilities_batch

@@ -10,9 +10,13 @@ from sklearn.linear_model import LogisticRegression
 
 from manyclass.core.columns import apply, as_matrix, measure
 from manyclass.core.inputs import Dense
+from manyclass.core.protocol import Labels
+from manyclass.core.steps import Here
 from manyclass.label_tree import fit, model
 from manyclass.label_tree import fit_kernels as kernel
 from manyclass.label_tree.fit import divide, embed, grow_tree, mean_directions
+from manyclass.label_tree.kernels import Rows
+from manyclass.label_tree.parts import Given, Part, bounds_of, count, rows_at
 from tests.reference import label_tree as reference
 from tests.reference.label_tree_states import (
     as_batch,
@@ -96,32 +100,64 @@ def test_labels_without_rows_are_left_out():
 
 def rows_and_labels():
     X = rng().standard_normal((40, 7)).astype(np.float32)
-    Y = (rng(1).random((40, 5)) < 0.3) * rng(2).random((40, 5))
-    Y[:, 3] = 0.0  # a label without rows
-    return X, Y.astype(np.float32)
+    member, weights = rng(1).random((40, 5)) < 0.3, rng(2).random(40)
+    member[:, 3] = False  # a label without rows
+    return X, member, weights
+
+
+def directions_of(X, member, weights, n_parts=1, sparse=False):
+    """The mean directions of rows that are used as they are, from equal parts."""
+    rows, matrix = as_batch(X, sparse), sp.csr_array(member)
+    labels = Labels(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32))
+    counts = count(Given(rows, labels, weights), 5)
+    parts = [
+        Part(Rows(rows_at(rows, own), np.ones(len(own), np.float32), weights[own]), labels.rows(own), own[0])
+        for own in np.array_split(np.arange(len(weights)), n_parts)
+    ]
+    bounds = bounds_of(counts, np.abs(X).max() * weights.max())
+    sizes = fit.Sizes(X.shape[1], 5, sparse)
+    operator = fit.SumsOfRows(Here(), parts, bounds, sizes) if sparse else None
+    return mean_directions(Here(), parts, bounds, sizes), operator
 
 
 def test_mean_directions_of_sparse_rows():
-    X, Y = rows_and_labels()
-    found = mean_directions(sp.csr_array(X), sp.csr_array(Y))
+    X, member, weights = rows_and_labels()
+    found, operator = directions_of(X, member, weights, sparse=True)
     assert sp.issparse(found)
-    expected = unit(np.delete(Y.T @ X, 3, axis=0))
+    expected = unit(np.delete((member * weights[:, None]).T @ X, 3, axis=0))
     np.testing.assert_allclose(np.delete(found.toarray(), 3, axis=0), expected, atol=1e-5)
     assert not found.toarray()[3].any()
+    columns, back = (rng(3).standard_normal((n, 16)).astype(np.float32) for n in found.shape[::-1])
+    np.testing.assert_allclose(operator.times(columns), found @ columns, atol=1e-5)
+    np.testing.assert_allclose(operator.back(back), found.T @ back, atol=1e-5)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_sums_of_rows_do_not_depend_on_the_parts(sparse):
+    X, member, weights = rows_and_labels()
+    (one, operator), (several, other) = (directions_of(X, member, weights, n_parts, sparse) for n_parts in (1, 3))
+    if not sparse:
+        np.testing.assert_array_equal(one, several)
+        return
+    np.testing.assert_array_equal(one.toarray(), several.toarray())
+    columns, back = (rng(3).standard_normal((n, 16)).astype(np.float32) for n in one.shape[::-1])
+    np.testing.assert_array_equal(operator.times(columns), other.times(columns))
+    np.testing.assert_array_equal(operator.back(back), other.back(back))
 
 
 def test_mean_directions_of_dense_rows_point_away_from_the_mean_of_all():
-    X, Y = rows_and_labels()
+    X, member, weights = rows_and_labels()
+    Y = member * weights[:, None]
     mean = (Y.T @ X).sum(axis=0) / Y.sum()
     expected = unit(np.delete(Y.T @ X - Y.sum(axis=0)[:, None] * mean, 3, axis=0))
-    found = mean_directions(X + 100, sp.csr_array(Y))  # an offset of all rows is no likeness
+    found, _ = directions_of((X + 100).astype(np.float32), member, weights)  # an offset of all rows is no likeness
     np.testing.assert_allclose(np.delete(found, 3, axis=0), expected, atol=1e-3)
     assert not found[3].any()
 
 
 def test_mean_directions_do_not_depend_on_the_unit_of_the_weights():
-    X, Y = rows_and_labels()
-    once, smaller = (mean_directions(X + 5, sp.csr_array(Y * factor)) for factor in (4.0, 2.0**-20))
+    X, member, weights = rows_and_labels()
+    once, smaller = (directions_of(X + 5, member, weights * factor)[0] for factor in (4.0, 2.0**-20))
     np.testing.assert_allclose(once, smaller, atol=1e-4)
 
 
@@ -162,13 +198,13 @@ def test_rows_without_values_lie_nowhere(shape):
 def test_threads_and_chunks_change_no_byte(most, sparse, monkeypatch):
     rows = stream(0, 300, 60, sparse, most)
     options = configure(arity=5, loss="logistic", multilabel=most > 1)
-    monkeypatch.setattr(fit, "_SHARES", 1)
+    monkeypatch.setattr(Here, "n_chunks", 1)
     whole = bytes_of(fitted(options, *rows, sparse=sparse))
     calls, plain = [], fit.fit_nodes
     monkeypatch.setattr(fit, "fit_nodes", lambda *given: [calls.append(1), plain(*given)][1])
-    for name, value in (("_MOST_RECORDS", 10), ("_SHARES", 64)):  # small chunks, for either reason
+    for where, name, value in ((fit, "_MOST_RECORDS", 10), (Here, "n_chunks", 64)):  # small chunks, for either reason
         with monkeypatch.context() as patch:
-            patch.setattr(fit, name, value)
+            patch.setattr(where, name, value)
             for n_jobs in (1, 2, 3):
                 assert bytes_of(fitted(options, *rows, sparse=sparse, n_jobs=n_jobs)) == whole
             assert len(calls) > 20
@@ -176,8 +212,8 @@ def test_threads_and_chunks_change_no_byte(most, sparse, monkeypatch):
 
 
 def test_chunks_share_out_the_work():
-    most, costs = np.array([5, 5, 5, 5, 5, 5]), np.array([900, 10, 10, 10, 10, 900])
-    assert fit._divide_work(most, costs) == [0, 1, 3, 5, 6]
+    assert fit.divide_work(np.array([900, 10, 10, 10, 10, 900]), 25) == [0, 1, 3, 5, 6]
+    assert fit.divide_work(np.empty(0, int), 25) == [0]
 
 
 def test_the_seed_chooses_the_tree():
@@ -247,7 +283,7 @@ def test_fit_equals_reference(seed, sparse, most, n_labels, **options):
             scaled[rows], true, weights[rows], orders, start=start, C=options.C, bias_rate=options.bias_rate,
             bias=np.full(true.shape[1], bias),
         )  # fmt: skip
-        smallest = fit.smallest_weight(as_batch(X, sparse), labels.label, node.is_leaf)
+        smallest = fit.smallest_weight(np.bincount(labels.label), sparse, node.is_leaf)
         assert np.all((node.weight == 0) | (np.abs(node.weight) > smallest))
         np.testing.assert_allclose(node.bias, bias, rtol=1e-3, atol=1e-3)
         np.testing.assert_allclose(node.weight, weight, rtol=1e-3, atol=1e-3 + smallest)
@@ -257,11 +293,10 @@ def test_fit_equals_reference(seed, sparse, most, n_labels, **options):
 
 @pytest.mark.parametrize(("rows_per_label", "smallest"), [(1, 1.0), (4, 1.0), (10, 0.4), (40, 0.1), (500, 0.1)])
 def test_more_weights_are_left_out_with_few_rows_per_label(rows_per_label, smallest):
-    labels = np.repeat(np.arange(3), rows_per_label)
-    batch = as_batch(np.ones((2, 2)), True)
-    assert fit.smallest_weight(batch, labels, True) == pytest.approx(smallest)
-    assert fit.smallest_weight(batch, labels, False) == pytest.approx(max(0.1, smallest / 2))
-    assert fit.smallest_weight(Dense(np.ones((2, 2))), labels, True) == 0
+    rows = np.array([rows_per_label, 0, rows_per_label, rows_per_label])
+    assert fit.smallest_weight(rows, True, True) == pytest.approx(smallest)
+    assert fit.smallest_weight(rows, True, False) == pytest.approx(max(0.1, smallest / 2))
+    assert fit.smallest_weight(rows, False, True) == 0
 
 
 # -- the start -------------------------------------------------------------------------------------------------

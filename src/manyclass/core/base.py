@@ -203,10 +203,14 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
 
     def _start(self, X, classes: np.ndarray, n_classes: int, rng) -> None:
         """Make labels, options and an untrained state."""
-        seed = int(rng.randint(np.iinfo(np.int32).max))
-        self._options = self._resolve_options(X.shape[1], sp.issparse(X), seed)
-        self._index = ClassIndex(classes)
+        self._resolve(X.shape[1], sp.issparse(X), classes, rng)
         self._state = self._model.init(self._options, X.shape[1], n_classes)
+
+    def _resolve(self, n_features: int, sparse: bool, classes: np.ndarray, rng) -> None:
+        """Make labels and options."""
+        seed = int(rng.randint(np.iinfo(np.int32).max))
+        self._options = self._resolve_options(n_features, sparse, seed)
+        self._index = ClassIndex(classes)
         self.history_: list[dict] = []
 
     def _learn(self, X, order, labels, weights, epoch: int, progress: Progress | None = None) -> None:

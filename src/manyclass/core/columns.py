@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from .exact import two_parts
 from .inputs import Batch, Csr, Dense
 from .invariants import need
 from .state import Array, Field, State
@@ -26,30 +27,87 @@ class Columns(NamedTuple):
     factor: Annotated[Array, Field("f4", ("feature",), 1)]
 
 
+class Sizes(NamedTuple):
+    """Bounds of what is summed, without which sums cannot be exact."""
+
+    value: Array  # (feature,) the largest absolute value
+    weight: Any
+    n_rows: Any
+
+
+class Sums(NamedTuple):
+    """Sums over rows, each in two parts (core/exact.py)."""
+
+    weight: Array  # (2,)
+    value: Array  # (2, feature), only to centre
+    square: Array  # (2, feature)
+    count: Array  # (feature,) of values that are not zero
+
+
 def measure(batch: Batch, weights: np.ndarray, n_features: int, centre: bool) -> Columns | None:
     """The columns of training rows, dense ones centred if `centre`; None if they can stay as they are."""
-    if isinstance(batch, Dense) and centre:
-        share = weights / weights.sum()
-        mean = share @ batch.values
-        spread = np.sqrt(np.maximum(np.einsum("i,ij,ij->j", share, batch.values, batch.values) - mean**2, 0.0))
+    sums = column_sums(batch, weights, column_sizes(batch, weights, n_features), centre)
+    return columns_of(sums, centre and isinstance(batch, Dense))
+
+
+def column_sizes(batch: Batch, weights: np.ndarray, n_features: int) -> Sizes:
+    """The sizes of some rows; those of all rows are `larger` ones."""
+    largest = np.zeros(n_features)
+    if isinstance(batch, Dense):
+        lowest, highest = batch.values.min(axis=0, initial=0.0), batch.values.max(axis=0, initial=0.0)
+        largest = np.maximum(highest, -lowest).astype(float)
+    else:
+        for first in range(0, len(batch.values), _AT_A_TIME):  # so that temporary arrays are small
+            part = slice(first, first + _AT_A_TIME)
+            np.maximum.at(largest, batch.indices[part], np.abs(batch.values[part]).astype(float))
+    return Sizes(largest, weights.max(initial=0.0), len(weights))
+
+
+def larger(a: Sizes, b: Sizes) -> Sizes:
+    """The sizes of the rows of both."""
+    return Sizes(np.maximum(a.value, b.value), max(a.weight, b.weight), a.n_rows + b.n_rows)
+
+
+def column_sums(batch: Batch, weights: np.ndarray, sizes: Sizes, centre: bool) -> Sums:
+    """The sums of some rows, weighted if dense columns will be centred; `sizes` are those of all rows."""
+    n_features, n = len(sizes.value), sizes.n_rows
+    value, square, count = np.zeros((2, n_features)), np.zeros((2, n_features)), np.zeros(n_features)
+    if isinstance(batch, Dense):
+        heaviest = sizes.weight if centre else 1.0
+        rows_at_a_time = max(1, _AT_A_TIME // max(1, n_features))
+        for first in range(0, len(batch.values), rows_at_a_time):
+            rows = batch.values[first : first + rows_at_a_time].astype(float)
+            weighted = rows * (weights[first : first + rows_at_a_time, None] if centre else 1.0)
+            if centre:
+                value += [term.sum(axis=0) for term in two_parts(weighted, heaviest * sizes.value, n)]
+            square += [term.sum(axis=0) for term in two_parts(weighted * rows, heaviest * sizes.value**2, n)]
+            count += np.count_nonzero(rows, axis=0)
+    else:
+        for first in range(0, len(batch.values), _AT_A_TIME):
+            part = slice(first, first + _AT_A_TIME)
+            indices, values = batch.indices[part], batch.values[part].astype(float)
+            terms = two_parts(values**2, sizes.value[indices] ** 2, n)
+            square += [np.bincount(indices, term, n_features) for term in terms]
+            count += np.bincount(indices, values != 0, n_features)
+    mass = np.array([term.sum() for term in two_parts(weights, sizes.weight, n)])
+    return Sums(mass, value, square, count)
+
+
+def columns_of(sums: Sums, centre: bool) -> Columns | None:
+    """The columns from the sums of all rows; None if they can stay as they are."""
+    weight, value, square = (parts.sum(axis=0) for parts in sums[:3])
+    if centre:
+        mean = value / weight
+        spread = np.sqrt(np.maximum(square / weight - mean**2, 0.0))
         spread[spread <= 1e-6 * np.abs(mean)] = 0.0  # constant, up to rounding
         usual = np.median(spread[spread > 0]) if spread.any() else 1.0
         factor = np.where(spread > 0, np.clip(spread, usual / FAR, usual * FAR) / np.where(spread > 0, spread, 1), 0)
         return Columns(mean.astype(np.float32), factor.astype(np.float32))
-    if isinstance(batch, Dense):
-        squares = np.einsum("ij,ij->j", batch.values, batch.values, dtype=float)
-        counts = np.count_nonzero(batch.values, axis=0)
-    else:
-        squares, counts = np.zeros((2, n_features))
-        for first in range(0, len(batch.values), _AT_A_TIME):  # so that temporary arrays are small
-            part = slice(first, first + _AT_A_TIME)
-            squares += np.bincount(batch.indices[part], batch.values[part].astype(float) ** 2, n_features)
-            counts += np.bincount(batch.indices[part], batch.values[part] != 0, n_features)
-    sizes = np.sqrt(squares / np.maximum(1, counts))
+    sizes = np.sqrt(square / np.maximum(1, sums.count))
     most = FAR * np.quantile(sizes[sizes > 0], _LARGE) if sizes.any() else 0.0
     if most == 0 or (sizes <= most).all():
         return None
-    return Columns(np.zeros(n_features, np.float32), (most / np.maximum(sizes, most)).astype(np.float32))
+    return Columns(np.zeros(len(sizes), np.float32), (most / np.maximum(sizes, most)).astype(np.float32))
 
 
 def apply(state: State, batch: Batch) -> Batch:

@@ -2,33 +2,54 @@
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
-from scipy.sparse.linalg import aslinearoperator
 from scipy.special import expit
 from sklearn.utils.extmath import row_norms
 
-from ..core.columns import as_matrix
-from ..core.inputs import Batch, Csr, Dense
-from ..core.protocol import Labels, as_labels, rows_of
+from ..core.inputs import Batch, Csr
+from ..core.protocol import as_labels
 from ..core.state import Scale, Seen, State, make
-from .fit_kernels import Pairs, Start, Trained, fit_nodes, left_out_scores
-from .kernels import (
-    Found,
-    LabelTree,
-    Options,
-    Rows,
-    Run,
-    first_bias,
-    predict_batch,
-    row_factors,
-    start_of,
-)
+from ..core.steps import Here, add, one_blas_thread
+from .fit_kernels import Pairs, Start, Trained, Weights, fit_nodes, left_out_scores
+from .kernels import LabelTree, Options, Rows, Run, first_bias, start_of
 from .neighbors import Neighbors, best_slope, nearest, no_neighbors, rows_to_keep, with_rows
+from .parts import (
+    Bounds,
+    Counts,
+    Given,
+    Piece,
+    back,
+    both,
+    bounds_of,
+    by_label,
+    count,
+    dense_sums,
+    grid_of_back,
+    grid_of_sums,
+    grid_of_times,
+    join_pieces,
+    leaf_pairs,
+    make_scale,
+    mass_of,
+    n_rows_of,
+    of_rows,
+    prepare,
+    router_pairs,
+    row_lengths,
+    sparse_sums,
+    sums,
+    take,
+    take_rows,
+    times,
+    values_of,
+    work_of,
+)
 from .weights import LANES, SIZES, Blocks, PackedBlocks, packed, weights_of
 
 N_DIMS = 64  # in which labels are grouped
@@ -38,23 +59,38 @@ N_SAMPLE = 1 << 14  # (node, row) pairs from which the start is calibrated
 # half of it. On held-out rows of text, 1 is more accurate than 0.1 with 4 rows per label; 0.5 is less accurate with 20.
 _SMALLEST, _LEAST, _MOST = 4.0, 0.1, 1.0
 _MOST_RECORDS = 1 << 18  # blocks that one call of the trainer may write: bounds its memory
-_SHARES = 64  # into which the work is divided for threads
 _POWER_STEPS, _SWEEPS = 2, 10  # of the randomised SVD, of two-means
 _NEWTON_STEPS, _PENALTY = 50, 1e-3  # of the calibration
 _FEWEST_PAIRS, _HELD_OUT = 4096, 0.2  # (leaf, row) pairs, and the share of held-out rows, for nearest rows
+_MOST_PAIRS = 1 << 18  # for nearest rows, of the sampled leaves together
 _FEW_LABELS = 512  # for which an exact decomposition is fast
 _LABELS_AT_A_TIME = 1 << 12  # whose sums are in memory together
 
 
-class _Task(NamedTuple):
-    """All that training one tree requires."""
+class _Plan(NamedTuple):
+    """What the steps of one tree share. Values may be futures of a cluster."""
+
+    run: Any  # core/steps.py
+    options: Options
+    parts: list  # of `Part`
+    counts: Counts  # of all rows
+    tree: Any  # LabelTree
+    scale: Any  # Scale
+    n_nodes: int
+    sparse: bool
+
+    def replace(self, **options: Any) -> "_Plan":
+        """With some options changed."""
+        return self._replace(options=self.options._replace(**options))
+
+
+class _Job(NamedTuple):
+    """What training a node requires besides its rows and the tree."""
 
     options: Options
-    rows: Rows
-    labels: Labels
-    tree: LabelTree
-    scale: Scale
-    n_jobs: int
+    start: Start
+    smallest: np.float32  # weights up to this absolute value are left out
+    leaf: bool
 
 
 def fit(
@@ -71,32 +107,56 @@ def fit(
 
     `X` and `batch` are the same rows. Returns the options with the calibrated start.
     """
-    labels = as_labels(labels)
-    n, n_features, n_classes = rows_of(batch), X.shape[1], len(state["tree"].leaf_of)
-    new: State = {"scale": make(Scale, feature=n_features), "seen": make(Seen), "run": make(Run)}
-    scale = new["scale"]
-    X, values = as_matrix(batch, n_features), batch.values.ravel()
-    scale.n_rows[0], scale.sq_norm[0] = n, np.einsum("i,i->", values, values, dtype=np.float64)
-    rows = Rows(batch, np.empty(n, np.float32), weights / weights.mean())  # only the ratios of weights count
-    row_factors(scale, batch, rows.factor, options)
-    mass = np.bincount(labels.label, np.repeat(rows.weight, np.diff(labels.pointer)), n_classes)
+    rows = Given(batch, as_labels(labels), weights)
+    sizes = Sizes(X.shape[1], len(state["tree"].leaf_of), isinstance(batch, Csr))
+    options, new = fit_parts(Here(n_jobs), options, [rows], sizes, report)
+    state.clear()
+    state.update(new)
+    return options
+
+
+class Sizes(NamedTuple):
+    """What is known of the rows before any is read."""
+
+    n_features: int
+    n_classes: int
+    sparse: bool
+
+
+def fit_parts(run: Any, options: Options, given: list, sizes: Sizes, report: Callable) -> tuple[Options, State]:
+    """The options with the calibrated start, and the state, from rows in parts.
+
+    Each part is a `Given` that begins at a multiple of `ALIGNED` rows. `run` runs the steps (core/steps.py); the result
+    depends neither on it nor on the parts. Mutates: given, which is emptied so that the rows are not held twice.
+    """
+    n_features, n_classes, sparse = sizes
+    counts = run.get(run.combine(both, run.each(count, [given], n_classes)))
+    total = run.get(run.combine(add, run.each(sums, [given], counts)))
+    mean_weight = (total[0] + total[1]) / counts.n_rows
+    heaviest = counts.heaviest / mean_weight
+    scale = run.call(make_scale, n_features, counts, total)
+    firsts = [0, *np.cumsum(run.get(run.each(n_rows_of, [given]))).tolist()]
+    parts = run.each(prepare, [given, firsts[:-1]], scale, mean_weight, options)
+    given.clear()
+    mass = run.get(run.combine(add, run.each(mass_of, [parts], heaviest, counts))).sum(axis=0)
+    new: State = {"scale": run.get(scale), "seen": make(Seen), "run": make(Run)}
     new["run"].mass[0] = mass.sum()
-    new["seen"].n_rows[0], new["seen"].n_labels[0] = n, len(np.unique(labels.label))
+    new["seen"].n_rows[0], new["seen"].n_labels[0] = counts.n_rows, np.count_nonzero(counts.label)
     calibrated = options
     for number in range(options.n_trees):
         own = options._replace(seed=options.seed + number)
-        tree = _cluster(own, X, rows, labels, n_classes)
+        future = cluster(run, own, parts, counts, bounds_of(counts, heaviest), sizes)
+        tree: LabelTree = run.get(future)
         tree.mass[:] = mass
-        own, blocks, neighbors = _train_tree(_Task(own, rows, labels, tree, scale, n_jobs))
+        plan = _Plan(run, own, parts, counts, future, scale, len(tree.parent), sparse)
+        own, blocks, neighbors = _train_tree(plan, tree)
         if neighbors is not None:
             new["neighbors"] = neighbors
         if number == 0:
             calibrated = own  # online learning continues with the start of the first tree
         new[f"tree{suffix_of(number)}"], new[f"blocks{suffix_of(number)}"] = tree, blocks
         report((number + 1) / options.n_trees)
-    state.clear()
-    state.update(new)
-    return calibrated
+    return calibrated, new
 
 
 def suffix_of(number: int) -> str:
@@ -118,112 +178,140 @@ def empty_blocks(options: Options, n_nodes: int, n_entries: int, n_records: int)
 # -- training ------------------------------------------------------------------------------------------------------
 
 
-def _train_tree(task: _Task) -> tuple[Options, PackedBlocks, Neighbors | None]:
+def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Neighbors | None]:
     """Routers first; the paths that they choose then determine which rows a leaf learns from.
 
     Returns the options with a calibrated start, the weights, and nearest rows if they help.
     """
-    tree, options = task.tree, task.options
-    bias = np.zeros((len(tree.parent), width_of(options)), np.float32)
-    pairs = _router_pairs(tree, task.labels)
-    start, router_bias = _start(task, pairs, False)
-    options = options._replace(router_start=start.cosine, router_bias=router_bias)
-    task = task._replace(options=options)
-    bias[tree.is_leaf == 0] = first_bias(options, False)
-    routers = _train(task, bias, pairs, start, False)
-    pairs = _leaf_pairs(task, _join(bias, routers))
-    start, leaf_bias = _start(task, pairs, True)
-    options = options._replace(start=start.cosine, bias=leaf_bias)
-    bias[tree.is_leaf != 0] = first_bias(options, True)
-    neighbors = _neighbors(task, bias, pairs, start)
-    return options, _join(bias, [*routers, *_train(task, bias, pairs, start, True)]), neighbors
+    run = plan.run
+    pairs = run.each(router_pairs, [plan.parts], plan.tree)
+    work = run.get(run.combine(add, run.each(work_of, [plan.parts, pairs], plan.n_nodes)))
+    start, bias = _start(plan, pairs, work[0], False)
+    plan = plan.replace(router_start=start.cosine, router_bias=bias)
+    routers = _train(plan, pairs, work[1], start, False)
+    blocks = run.call(join, plan.tree, plan.options, *routers)
+    pairs = run.each(leaf_pairs, [plan.parts], plan.tree, blocks, plan.scale, plan.options, run.n_jobs)
+    work = run.get(run.combine(add, run.each(work_of, [plan.parts, pairs], plan.n_nodes)))
+    start, bias = _start(plan, pairs, work[0], True)
+    plan = plan.replace(start=start.cosine, bias=bias)
+    neighbors = _neighbors(plan, pairs, work[0], start)
+    leaves = _train(plan, pairs, work[1], start, True)
+    return plan.options, join(tree, plan.options, *run.get(routers), *run.get(leaves)), neighbors
 
 
-def _neighbors(task: _Task, bias: np.ndarray, pairs: Pairs, start: Start) -> Neighbors | None:
+def _neighbors(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start) -> Neighbors | None:
     """Training rows of each label, if held-out rows of a sample of leaves are predicted better with them."""
-    options, rows, label = task.options, task.rows, task.labels.label
-    suited = isinstance(rows.batch, Dense) and not (options.multilabel or options.normalize or options.n_trees > 1)
-    if not (options.neighbors and suited and len(pairs.node)):
+    options, run = plan.options, plan.run
+    suited = not (plan.sparse or options.multilabel or options.normalize or options.n_trees > 1)
+    if not (options.neighbors and suited and n_pairs.any()):
         return None
-    kept = rows_to_keep(label, rows.weight, len(task.scale.inverse), len(task.tree.leaf_of), options.seed)
-    slope = _slope(task, bias, pairs, start, kept) if len(kept) else 0.0
+    labels, weights = (np.concatenate(run.get(run.each(of_rows, [plan.parts], k))) for k in (0, 1))
+    n_features = len(run.get(plan.scale).inverse)
+    kept = rows_to_keep(labels, weights, n_features, len(plan.counts.label), options.seed)
+    if not len(kept):
+        return None
+    rng = np.random.default_rng(options.seed)
+    most = max(_FEWEST_PAIRS, min(int(n_pairs.sum()) // 5, _MOST_PAIRS))
+    leaves = rng.permutation(np.flatnonzero(n_pairs))
+    leaves = np.sort(leaves[: 1 + np.searchsorted(np.cumsum(n_pairs[leaves]), most)])
+    pieces = run.each(take_rows, [plan.parts, pairs], leaves)
+    job = _Job(options, start, np.float32(0.0), True)
+    slope = run.get(run.call(_slope, pieces, plan.tree, plan.scale, job, kept, most, rng))
     if slope == 0.0:
         return None
-    neighbors = no_neighbors(len(task.scale.inverse), slope)
-    return with_rows(neighbors, rows.batch.values[kept], label[kept])
+    values = np.concatenate(run.get(run.each(values_of, [plan.parts], np.sort(kept))))
+    order = np.argsort(np.argsort(kept, kind="stable"), kind="stable")
+    return with_rows(no_neighbors(n_features, slope), values[order], labels[kept])
 
 
-def _slope(task: _Task, bias: np.ndarray, pairs: Pairs, start: Start, kept: np.ndarray) -> float:
+@one_blas_thread
+def _slope(
+    pieces: list, tree: LabelTree, scale: Scale, job: _Job, kept: np.ndarray, most: int, rng: np.random.Generator
+) -> float:
     """The weight of distances, from leaves that are trained without some of their rows."""
-    rng = np.random.default_rng(task.options.seed)
-    most = max(_FEWEST_PAIRS, len(pairs.node) // 5)
-    leaves = rng.permutation(np.unique(pairs.node))
-    sizes = np.bincount(pairs.node)[leaves]
-    leaves = leaves[: 1 + np.searchsorted(np.cumsum(sizes), most)]
-    chosen = np.flatnonzero(np.isin(pairs.node, leaves))
-    chosen = np.sort(rng.permutation(chosen)[: 2 * most])  # the leaf of a small tree has all rows
+    piece = join_pieces(pieces)
+    pairs = piece.pairs
+    chosen = np.sort(rng.permutation(len(pairs.node))[: 2 * most])  # the leaf of a small tree has all rows
     held = (pairs.true[chosen] != 0) & (rng.random(len(chosen)) < _HELD_OUT)
     learned, held = (Pairs(*(array[part] for array in pairs)) for part in (chosen[~held], chosen[held]))
-    bias = bias.copy()
-    blocks = _join(bias, _train(task, bias, learned, start, True))
-    used = np.zeros(len(task.rows.weight), bool)
+    blocks = join(tree, job.options, train_pairs(piece.rows, learned, tree, scale, job))
+    used = np.zeros(len(piece.number), bool)
     used[learned.row[learned.true != 0]] = True
-    kept = kept[used[kept]]
+    place = np.minimum(np.searchsorted(piece.number, kept), len(used) - 1)
+    kept = place[(piece.number[place] == kept) & used[place]]
     parts = []
     for node in np.unique(learned.node):
         own, first, last = held.node == node, *blocks.first[node : node + 2]
-        near = kept[task.tree.leaf_of[task.labels.label[kept]] == node]
+        near = kept[tree.leaf_of[piece.label[kept]] == node]
         if own.any() and len(near):
-            weight = np.zeros((len(task.scale.inverse), bias.shape[1]), np.float32)
+            weight = np.zeros((len(scale.inverse), blocks.bias.shape[1]), np.float32)
             weight[blocks.feature[first:last]] = weights_of(blocks, first, last)
-            parts.append(_held_out_scores(task, node, weight, bias[node], held.row[own], near))
+            parts.append(_held_out_scores(piece, tree, weight, blocks.bias[node], held.row[own], near))
     if not parts:
         return 0.0
     scores, distances, places = map(np.concatenate, zip(*parts, strict=True))
     return best_slope(scores, distances, places)
 
 
-def _held_out_scores(task: _Task, node: int, weight: np.ndarray, bias: np.ndarray, row: np.ndarray, near: np.ndarray):
+def _held_out_scores(
+    piece: Piece, tree: LabelTree, weight: np.ndarray, bias: np.ndarray, row: np.ndarray, near: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(scores, distances, place of the true label) of held-out rows of a leaf; `near` are its other rows."""
-    values, labels, n_outputs = task.rows.batch.values, task.labels.label, task.tree.size[node]
-    scores = (values[row] * task.rows.factor[row, None]) @ weight + bias
+    values, labels = piece.rows.batch.values, piece.label
+    n_outputs = tree.size[tree.leaf_of[labels[near[0]]]]
+    scores = (values[row] * piece.rows.factor[row, None]) @ weight + bias
     scores = -np.logaddexp(0.0, -scores)
     scores[:, n_outputs:] = -np.inf
-    place = task.tree.place_of[labels[near]]
+    place = tree.place_of[labels[near]]
     near, place = near[np.argsort(place, kind="stable")], np.sort(place)
-    return scores, nearest(values[row], values[near], place, len(bias)), task.tree.place_of[labels[row]]
+    return scores, nearest(values[row], values[near], place, len(bias)), tree.place_of[labels[row]]
 
 
-def _start(task: _Task, pairs: Pairs, leaf: bool) -> tuple[Start, float]:
-    """Weights and bias of the start: those given, or a logistic regression of the true outputs on the start scores.
-
-    It uses a sample of nodes and no weights of rows. No row is in the sums that it is compared with, so the result
-    holds for new rows. Votes are for routers of text; the predictors in leaves are more accurate without.
-    """
-    given, with_votes = start_of(task.options, leaf), not leaf and isinstance(task.rows.batch, Csr)
+def _start(plan: _Plan, pairs: list, n_pairs: np.ndarray, leaf: bool) -> tuple[Start, float]:
+    """Weights and bias of the start: those given, or calibrated on a sample of nodes."""
+    given = start_of(plan.options, leaf)
     if given >= 0:
-        return Start(given, 0.0), float(first_bias(task.options, leaf))
-    if not len(pairs.node):  # a tree of one leaf, which may grow
+        return Start(given, 0.0), float(first_bias(plan.options, leaf))
+    if not n_pairs.any():  # a tree of one leaf, which may grow
         return Start(10.0, 0.0), -10.0 / 3
+    present = np.flatnonzero(n_pairs)
+    nodes = np.random.default_rng(plan.options.seed).permutation(len(present))
+    sizes = n_pairs[present[nodes]]
+    nodes = present[np.sort(nodes[: 1 + np.searchsorted(np.cumsum(sizes), N_SAMPLE)])]
+    share = None  # votes are for routers of text; the predictors in leaves are more accurate without
+    if not leaf and plan.sparse:  # with many rows per label, what is learned is better than any vote
+        share = min(1.0, FEW_ROWS * np.count_nonzero(plan.counts.label) / plan.counts.n_labels)
+    pieces = plan.run.each(_picker(plan), [plan.parts, pairs], nodes)
+    return plan.run.get(plan.run.call(calibrate, pieces, plan.tree, plan.scale, width_of(plan.options), share))
+
+
+@one_blas_thread
+def calibrate(
+    pieces: list, tree: LabelTree, scale: Scale, width: int, vote_share: float | None
+) -> tuple[Start, float]:
+    """A logistic regression of the true outputs on the start scores, from a sample of nodes.
+
+    It uses no weights of rows. No row is in the sums that it is compared with, so the result holds for new rows.
+    `vote_share` is the share of the votes that is used, None without votes.
+    """
+    piece = join_pieces(pieces)
+    pairs = piece.pairs
     first = np.flatnonzero(np.diff(pairs.node, prepend=-1))
-    sizes = np.diff(np.append(first, len(pairs.node)))
-    nodes = np.random.default_rng(task.options.seed).permutation(len(first))
-    nodes = np.sort(nodes[: 1 + np.searchsorted(np.cumsum(sizes[nodes]), N_SAMPLE)])
-    chosen = Pairs(*(np.concatenate([a[first[k] : first[k] + sizes[k]] for k in nodes]) for a in pairs))
-    every = max(1, len(chosen.node) // N_SAMPLE)
-    kept = np.concatenate([first[k] + np.arange(0, sizes[k], every) for k in nodes])
-    scores = np.zeros((2, len(kept), width_of(task.options)), np.float32)
+    every = max(1, len(pairs.node) // N_SAMPLE)
+    ends = np.append(first, len(pairs.node))
+    kept = np.concatenate([np.arange(*ends[k : k + 2], every) for k in range(len(first))])
+    scores = np.zeros((2, len(kept), width), np.float32)
+    with_votes = vote_share is not None
     for one, out in zip((Start(1.0, 0.0), Start(0.0, 1.0)), scores[: 1 + with_votes], strict=False):
-        left_out_scores(task.tree, task.scale, task.rows, chosen, one, every, out)
+        left_out_scores(tree, scale, piece.rows, pairs, one, every, out)
     place = np.arange(scores.shape[2])
-    used = (place < task.tree.size[pairs.node[kept], None]) & ~np.isnan(scores[0])
+    used = (place < tree.size[pairs.node[kept], None]) & ~np.isnan(scores[0])
     true = (pairs.true[kept, None] >> place.astype(np.uint64) & np.uint64(1))[used].astype(float)
     cosines, votes = scores[:, used].astype(float)
     share = 0.0
-    if with_votes:  # with many rows per label, what is learned is better than any vote
-        n_labels = np.count_nonzero(task.tree.leaf_of >= 0)
+    if vote_share is not None:
         slopes, _ = logistic_regression(np.stack([cosines, votes]), true)
-        share = max(0.0, float(slopes[1])) * min(1.0, FEW_ROWS * n_labels / len(task.labels.label))
+        share = max(0.0, float(slopes[1])) * vote_share
     slopes, bias = logistic_regression(cosines[None], true, share * votes)
     return Start(max(0.0, float(slopes[0])), share), float(bias)
 
@@ -252,73 +340,25 @@ def logistic_regression(
     return line[:-1], line[-1]
 
 
-def _router_pairs(tree: LabelTree, labels: Labels) -> Pairs:
-    """The rows of each inner node: those with a label below it; the root has all rows."""
-    n_rows = len(labels.pointer) - 1
-    row = np.repeat(np.arange(n_rows), np.diff(labels.pointer))
-    node, place = tree.leaf_of[labels.label], tree.place_of[labels.label]
-    keys, places = [np.empty(0, np.int64)], [place[:0]]
-    while len(node) and node[0] > 0:
-        node, place = tree.parent[node], tree.place[node]
-        keys.append(node.astype(np.int64) * n_rows + row)
-        places.append(place)
-    unlabelled = np.flatnonzero(np.diff(labels.pointer) == 0) if tree.is_leaf[0] == 0 else row[:0]
-    return _pairs(unlabelled, np.concatenate(keys), np.concatenate(places), n_rows)
+def _picker(plan: _Plan) -> Callable:
+    """Rows that stay in this process are not copied."""
+    return take if isinstance(plan.run, Here) and len(plan.parts) == 1 else take_rows
 
 
-def _leaf_pairs(task: _Task, blocks: PackedBlocks) -> Pairs:
-    """The rows of each leaf: those whose paths reach it, and those with a label in it."""
-    tree, labels, n = task.tree, task.labels, len(task.rows.weight)
-    reached = np.empty((n, task.options.beam), np.int32)
-
-    def reach(rows: tuple[int, int]) -> None:
-        size = rows[1] - rows[0]
-        nothing = np.empty((size, 0), np.int32), np.empty((size, 0)), np.zeros((size, 4), np.int64)
-        found = Found(reached[slice(*rows)], *nothing)
-        predict_batch(tree, blocks, task.scale, _part(task.rows.batch, *rows), task.options, found, True)
-
-    step = 1 << 13
-    _parallel(reach, [(first, min(n, first + step)) for first in range(0, n, step)], n_jobs=task.n_jobs)
-    row, leaf = np.repeat(np.arange(n), np.diff(labels.pointer)), tree.leaf_of[labels.label].astype(np.int64)
-    others = (reached.astype(np.int64) * n + np.arange(n)[:, None])[reached >= 0]
-    return _pairs(others, leaf * n + row, tree.place_of[labels.label], n)
+def _train(plan: _Plan, pairs: list, costs: np.ndarray, start: Start, leaf: bool) -> list:
+    """The weights of all routers, or of all leaves, in chunks of nodes."""
+    nodes = np.flatnonzero(costs)
+    edges = divide_work(costs[nodes], costs.sum() / plan.run.n_chunks)
+    chunks = [nodes[first:last] for first, last in pairwise(edges)]
+    job = _Job(plan.options, start, smallest_weight(plan.counts.label, plan.sparse, leaf), leaf)
+    return plan.run.chunks(_picker(plan), train_nodes, [plan.parts, pairs], chunks, plan.tree, plan.scale, job)
 
 
-def _part(batch: Batch, first: int, last: int) -> Batch:
-    """Rows first..last-1, sharing their arrays."""
-    if isinstance(batch, Dense):
-        return Dense(batch.values[first:last])
-    return Csr(batch.indptr[first : last + 1], batch.indices, batch.values)
-
-
-def _pairs(others: np.ndarray, keys: np.ndarray, places: np.ndarray, n_rows: int) -> Pairs:
-    """Pairs sorted by node and row, each once. A key is node x n_rows + row; those of true outputs come with places."""
-    known = np.unique(np.concatenate([others, keys]))
-    true = np.zeros(len(known), np.uint64)
-    np.bitwise_or.at(true, np.searchsorted(known, keys), np.uint64(1) << places.astype(np.uint64))
-    return Pairs((known // n_rows).astype(np.int32), (known % n_rows).astype(np.int32), true)
-
-
-def _train(task: _Task, bias: np.ndarray, pairs: Pairs, start: Start, leaf: bool) -> list[Trained]:
-    """Train nodes on `n_jobs` threads. Mutates: bias."""
-    width = bias.shape[1]
-    smallest = smallest_weight(task.rows.batch, task.labels.label, leaf)
-
-    def run(part: slice, capacity: int) -> Trained:
-        own = Pairs(*(array[part] for array in pairs))
-        nodes = own.node[np.flatnonzero(np.diff(own.node, prepend=-1))]
-        feature, lanes = np.empty(capacity, np.int32), np.empty((capacity, width // LANES), np.uint16)
-        out = Trained(nodes, np.zeros(len(nodes), np.int64), feature, lanes, np.empty(capacity * width, np.float32))
-        n, n_values = fit_nodes(task.tree, bias, task.scale, task.rows, own, start, task.options, smallest, out)
-        return Trained(*out[:2], feature[:n].copy(), lanes[:n].copy(), out.value[:n_values].copy())
-
-    return _parallel(run, *_chunks(task, pairs), n_jobs=task.n_jobs)
-
-
-def smallest_weight(batch: Batch, labels: np.ndarray, leaf: bool) -> np.float32:
+def smallest_weight(rows_of_labels: np.ndarray, sparse: bool, leaf: bool) -> np.float32:
     """The absolute value up to which weights are left out, in leaves or in routers."""
-    sparse = isinstance(batch, Csr) and len(labels) > 0
-    return np.float32(threshold_of(len(labels) / len(np.unique(labels)), leaf) if sparse else 0.0)
+    if not sparse or not rows_of_labels.any():
+        return np.float32(0.0)
+    return np.float32(threshold_of(rows_of_labels.sum() / np.count_nonzero(rows_of_labels), leaf))
 
 
 def threshold_of(rows_per_label: float, leaf: bool) -> float:
@@ -326,81 +366,148 @@ def threshold_of(rows_per_label: float, leaf: bool) -> float:
     return max(_LEAST, min(_SMALLEST / rows_per_label, _MOST) * (1.0 if leaf else 0.5))
 
 
-def _join(bias: np.ndarray, parts: list[Trained]) -> PackedBlocks:
+def train_nodes(pieces: list, tree: LabelTree, scale: Scale, job: _Job) -> Weights:
+    """The weights of some nodes, from their rows in each part."""
+    piece = join_pieces(pieces)
+    return train_pairs(piece.rows, piece.pairs, tree, scale, job)
+
+
+def train_pairs(rows: Rows, pairs: Pairs, tree: LabelTree, scale: Scale, job: _Job) -> Weights:
+    """The weights of the nodes of the pairs, a few nodes in one call so that their memory is bounded."""
+    first = np.flatnonzero(np.diff(pairs.node, prepend=-1))
+    costs = np.add.reduceat(row_lengths(rows.batch)[pairs.row], first) if len(first) else first
+    most, ends = np.minimum(costs, len(scale.inverse)), np.append(first, len(pairs.node))
+    bias = np.full((len(tree.parent), width_of(job.options)), first_bias(job.options, job.leaf))
+    if not len(first):
+        nothing = np.empty(0, np.int32), np.empty((0, bias.shape[1] // LANES), np.uint16), np.empty(0, np.float32)
+        return Weights(first, first, *nothing, bias[:0])
+    out = []
+    for begin, end in pairwise(divide_work(most, _MOST_RECORDS)):
+        own = Pairs(*(array[ends[begin] : ends[end]] for array in pairs))
+        nodes, capacity = pairs.node[first[begin:end]].astype(np.int64), int(most[begin:end].sum())
+        feature, lanes = np.empty(capacity, np.int32), np.empty((capacity, bias.shape[1] // LANES), np.uint16)
+        value = np.empty(capacity * bias.shape[1], np.float32)
+        trained = Trained(nodes, np.zeros(len(nodes), np.int64), feature, lanes, value)
+        n, n_values = fit_nodes(tree, bias, scale, rows, own, job.start, job.options, job.smallest, trained)
+        out.append((*trained[:2], feature[:n].copy(), lanes[:n].copy(), value[:n_values].copy(), bias[nodes]))
+    return Weights(*map(np.concatenate, zip(*out, strict=True)))
+
+
+def join(tree: LabelTree, options: Options, *parts: Weights) -> PackedBlocks:
     """The weights of all nodes; `parts` are in the order of nodes."""
+    bias = np.where(tree.is_leaf[:, None] == 0, *(first_bias(options, leaf) for leaf in (False, True)))
+    bias = np.repeat(bias, width_of(options), axis=1)
     counts = np.zeros(len(bias), np.int64)
     for part in parts:
-        counts[part.node] = part.n_features
+        counts[part.node], bias[part.node] = part.n_features, part.bias
     nothing = np.empty(0, np.int32), np.empty((0, bias.shape[1] // LANES), np.uint16), np.empty(0, np.float32)
     arrays = [np.concatenate([empty, *(part[k] for part in parts)]) for k, empty in enumerate(nothing, 2)]
     return packed(np.append(0, np.cumsum(counts)), bias, *arrays)
 
 
-def _chunks(task: _Task, pairs: Pairs) -> tuple[list[slice], list[int]]:
-    """Pairs of nodes that are trained in one call, and the most blocks that each call may write."""
-    if not len(pairs.node):
-        return [], []
-    first = np.flatnonzero(np.diff(pairs.node, prepend=-1))
-    batch, n_features = task.rows.batch, len(task.scale.inverse)
-    lengths = np.diff(batch.indptr) if isinstance(batch, Csr) else np.full(rows_of(batch), n_features)
-    costs = np.add.reduceat(lengths[pairs.row], first)
-    most = np.minimum(costs, n_features)
-    edges = _divide_work(most, costs)
-    ends = np.append(first, len(pairs.node))[edges]
-    return [slice(*ends[k : k + 2]) for k in range(len(ends) - 1)], np.add.reduceat(most, edges[:-1]).tolist()
-
-
-def _divide_work(most: np.ndarray, costs: np.ndarray) -> list[int]:
-    """Where to cut the list of nodes: no call writes too many blocks or, except for one node, has much of the work."""
-    share = costs.sum() / _SHARES
-    edges, total, cost = [0], 0, 0
-    for k, size in enumerate(most):
-        if k > edges[-1] and (total + size > _MOST_RECORDS or cost + costs[k] > share):
+def divide_work(costs: np.ndarray, most: float) -> list[int]:
+    """Where to cut a list: no piece costs more than `most`, except for single items."""
+    edges, total = [0], 0
+    for k, cost in enumerate(costs.tolist()):
+        if k > edges[-1] and total + cost > most:
             edges.append(k)
-            total, cost = 0, 0
-        total += int(size)
-        cost += int(costs[k])
-    return [*edges, len(most)]
-
-
-def _parallel(function: Callable, *arguments: list, n_jobs: int) -> list:
-    """The function for each item of the lists, on `n_jobs` threads."""
-    if min(n_jobs, len(arguments[0])) <= 1:
-        return list(map(function, *arguments))
-    with ThreadPoolExecutor(n_jobs) as pool:
-        return list(pool.map(function, *arguments))
+            total = 0
+        total += cost
+    return [*edges, len(costs)] if len(costs) else [0]
 
 
 # -- the tree over the labels --------------------------------------------------------------------------------------
 
 
-def _cluster(options: Options, X: Any, rows: Rows, labels: Labels, n_classes: int) -> LabelTree:
+def cluster(run: Any, options: Options, parts: list, counts: Counts, bounds: Bounds, sizes: Sizes) -> Any:
     """The tree over all labels that have rows."""
-    rng = np.random.default_rng(options.seed)
-    present = np.unique(labels.label)
+    rng, present = np.random.default_rng(options.seed), np.flatnonzero(counts.label)
     if len(present) <= options.arity:  # one leaf holds them all
-        return grow_tree(np.zeros((n_classes, 1), np.float32), present, options.arity, n_classes, rng)
-    per_label = np.repeat(rows.factor * rows.weight, np.diff(labels.pointer)).astype(np.float32)
-    Y = sp.csr_array((per_label, labels.label, labels.pointer), shape=(X.shape[0], n_classes))
-    return grow_tree(embed(mean_directions(X, Y), N_DIMS, rng), present, options.arity, n_classes, rng)
+        rows = np.zeros((sizes.n_classes, 1), np.float32)
+        return run.call(grow_tree, rows, present, options.arity, sizes.n_classes, rng)
+    if sizes.sparse and sizes.n_classes > _FEW_LABELS:
+        found = run.call(_first_basis, (sizes.n_classes, sizes.n_features), rng)
+        sums_of_rows = SumsOfRows(run, parts, bounds, sizes)
+        rows = run.call(_unit_rows, _few_dimensions(run, sums_of_rows, run.call(itemgetter(0), found)))
+    else:
+        found = run.call(_embedded, mean_directions(run, parts, bounds, sizes), N_DIMS, rng)
+        rows = run.call(itemgetter(0), found)
+    return run.call(grow_tree, rows, present, options.arity, sizes.n_classes, run.call(itemgetter(1), found))
 
 
-def mean_directions(X: Any, Y: sp.csr_array) -> Any:
-    """The sum of the rows of each label, scaled to length 1. Labels without rows give zeros.
+class SumsOfRows:
+    """The sum of the rows of each label, scaled to length 1, as an operator.
 
-    A matrix, sparse if X is; for many labels and sparse rows an operator, because the sums would take more memory than
-    all rows if these have several labels each.
+    For many labels and sparse rows, because the sums would take more memory than all rows if these have several labels
+    each.
     """
-    by_label = Y.T.tocsr()
-    if sp.issparse(X) and Y.shape[1] > _FEW_LABELS:
-        firsts = range(0, Y.shape[1], _LABELS_AT_A_TIME)
-        lengths = np.concatenate([row_norms(by_label[first : first + _LABELS_AT_A_TIME] @ X) for first in firsts])
-        scaled = sp.diags_array(_inverse(lengths).astype(np.float32)) @ by_label
-        return aslinearoperator(scaled) @ aslinearoperator(X)
-    sums = by_label @ X
-    if sp.issparse(sums):
-        return sp.csr_array(sp.diags_array(_inverse(row_norms(sums))) @ sums)
-    share = np.asarray(Y.sum(axis=0))
+
+    def __init__(self, run: Any, parts: list, bounds: Bounds, sizes: Sizes) -> None:
+        self.run, self.parts, self.bounds, self.sizes = run, parts, bounds, sizes
+        by_labels = run.each(by_label, [parts], sizes.n_classes)
+        scaling, lengths = (sizes.n_features, grid_of_sums(bounds)), []
+        for first in range(0, sizes.n_classes, _LABELS_AT_A_TIME):
+            last = min(sizes.n_classes, first + _LABELS_AT_A_TIME)
+            total = run.combine(add, run.each(sparse_sums, [parts, by_labels], first, last, scaling))
+            lengths.append(run.call(row_norms, total))
+        self.inverse = run.call(_inverse_of_all, *lengths)
+
+    def times(self, basis: Any) -> Any:
+        """The operator times a matrix (feature, column)."""
+        return self._product(times, grid_of_times, basis, self.sizes.n_classes, self.inverse)
+
+    def back(self, basis: Any) -> Any:
+        """The transposed operator times a matrix (label, column)."""
+        scaled = self.run.call(_scaled, basis, self.inverse)
+        return self._product(back, grid_of_back, scaled, self.sizes.n_features, None)
+
+    def _product(self, product: Callable, grid_of: Callable, basis: Any, n: int, scale: Any) -> Any:
+        """A few columns at a time, because exact sums take twice the memory."""
+        run, found = self.run, []
+        step = run.call(grid_of, basis, self.bounds)
+        for first in range(0, min(N_DIMS, *self.sizes[:2]), LANES):
+            columns = run.call(_columns, basis, first)
+            found.append(run.call(_scaled, run.combine(add, run.each(product, [self.parts], columns, step, n)), scale))
+        return run.call(_side_by_side, *found)
+
+
+def _columns(basis: np.ndarray, first: int) -> np.ndarray:
+    return np.ascontiguousarray(basis[:, first : first + LANES])
+
+
+def _side_by_side(*columns: np.ndarray) -> np.ndarray:
+    return np.concatenate(columns, axis=1)
+
+
+def _scaled(rows: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
+    return (rows if scale is None else rows * scale[:, None]).astype(np.float32)
+
+
+def _inverse_of_all(*lengths: np.ndarray) -> np.ndarray:
+    return _inverse(np.concatenate(lengths)).astype(np.float32)
+
+
+def mean_directions(run: Any, parts: list, bounds: Bounds, sizes: Sizes) -> Any:
+    """The sum of the rows of each label, scaled to length 1, as a matrix. Labels without rows give zeros."""
+    step, n = grid_of_sums(bounds), sizes.n_classes
+    if sizes.sparse:
+        by_labels, scaling = run.each(by_label, [parts], n), (sizes.n_features, step)
+        total = run.combine(add, run.each(sparse_sums, [parts, by_labels], 0, n, scaling))
+        return run.call(_sparse_directions, total)
+    found = []
+    for first in range(0, n, _LABELS_AT_A_TIME):
+        total = run.combine(add, run.each(dense_sums, [parts], first, min(n, first + _LABELS_AT_A_TIME), step))
+        found.append(run.call(_scaled, total, None))
+    return run.call(_dense_directions, *found)
+
+
+def _sparse_directions(total: sp.csr_array) -> sp.csr_array:
+    return sp.csr_array(sp.diags_array(_inverse(row_norms(total))) @ total).astype(np.float32)
+
+
+def _dense_directions(*found: np.ndarray) -> np.ndarray:
+    """Away from the mean of all rows."""
+    sums, share = np.concatenate([part[:, :-1] for part in found]), np.concatenate([part[:, -1] for part in found])
     sums = sums - sums.sum(axis=0) * (share / max(share.sum(), 1e-30))[:, None]
     return sums * _inverse(np.linalg.norm(sums, axis=1))[:, None]
 
@@ -414,13 +521,38 @@ def embed(directions: Any, n_dims: int, rng: np.random.Generator) -> np.ndarray:
 
     Few rows: from all their inner products. Many: a randomised SVD.
     """
+    return _embedded(directions, n_dims, rng)[0]
+
+
+@one_blas_thread
+def _embedded(directions: Any, n_dims: int, rng: np.random.Generator) -> tuple[np.ndarray, np.random.Generator]:
+    """`embed`, and the generator after it."""
     if directions.shape[0] <= _FEW_LABELS:
-        rows = _from_products(directions, n_dims)
-    else:
-        basis = rng.standard_normal((directions.shape[1], min(n_dims, *directions.shape))).astype(np.float32)
-        for _ in range(_POWER_STEPS):
-            basis = _orthonormal(directions.T @ _orthonormal(directions @ basis))
-        rows = directions @ basis
+        return _unit_rows(_from_products(directions, n_dims)), rng
+    basis, rng = _first_basis(directions.shape, rng, n_dims)
+    return _unit_rows(_few_dimensions(Here(), _Matrix(directions), basis)), rng
+
+
+class _Matrix:
+    """A matrix with the methods of `SumsOfRows`."""
+
+    def __init__(self, matrix: Any) -> None:
+        self.times, self.back = matrix.__matmul__, matrix.T.__matmul__
+
+
+def _first_basis(shape: tuple, rng: np.random.Generator, n_dims: int = N_DIMS) -> tuple:
+    """Random columns, and the generator after them."""
+    return rng.standard_normal((shape[1], min(n_dims, *shape))).astype(np.float32), rng
+
+
+def _few_dimensions(run: Any, directions: Any, basis: Any) -> Any:
+    """The rows of a matrix in the dimensions that hold most of them: a randomised SVD."""
+    for _ in range(_POWER_STEPS):
+        basis = run.call(_orthonormal, directions.back(run.call(_orthonormal, directions.times(basis))))
+    return directions.times(basis)
+
+
+def _unit_rows(rows: np.ndarray) -> np.ndarray:
     return np.asarray(rows * _inverse(np.linalg.norm(rows, axis=1))[:, None], np.float32)
 
 
@@ -436,6 +568,7 @@ def _from_products(directions: Any, n_dims: int) -> np.ndarray:
     return rows
 
 
+@one_blas_thread
 def _orthonormal(columns: np.ndarray) -> np.ndarray:
     """An orthonormal basis of the span of the columns, from their few inner products (20x faster than QR here)."""
     values, vectors = np.linalg.eigh((columns.T @ columns).astype(np.float64))
@@ -443,6 +576,7 @@ def _orthonormal(columns: np.ndarray) -> np.ndarray:
     return columns @ (vectors[:, used] / np.sqrt(values[used])).astype(np.float32)
 
 
+@one_blas_thread
 def grow_tree(rows: np.ndarray, labels: np.ndarray, arity: int, n_classes: int, rng: np.random.Generator) -> LabelTree:
     """A tree over `labels`, at most `arity` outputs per node, all leaves at one depth; `rows` places each label."""
     height = height_of(len(labels), arity)

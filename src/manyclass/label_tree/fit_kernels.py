@@ -54,6 +54,17 @@ class Trained(NamedTuple):
     value: Array  # (value,) f4
 
 
+class Weights(NamedTuple):
+    """`Trained` with the biases of the nodes."""
+
+    node: Array
+    n_features: Array
+    feature: Array
+    lanes: Array
+    value: Array
+    bias: Array  # (node, place) f4
+
+
 class Trainer(NamedTuple):
     """Scratch for training one node."""
 

@@ -181,6 +181,13 @@ def row_factors(scale, batch, out, options):
         out[i] = row_factor(scale, batch, i, options)
 
 
+@kernel
+def squared_lengths(batch, out):
+    """The squared lengths of all rows. Mutates: out."""
+    for i in range(len(out)):
+        out[i] = squared_length(batch, i)
+
+
 @plain
 def start_of(options, leaf):
     """Weight of the cosine to the running sums, at a leaf or at a router."""

@@ -1,0 +1,101 @@
+"""Time and memory of training on a cluster of this machine beside `fit` in one process. Requires an idle machine.
+
+    MANYCLASS_DATA=... python benchmarks/dask/speed.py --set big-text-0.25
+
+Prints seconds and the peak memory of the largest worker for `fit` with as many threads as workers, and for clusters of
+1 and 2 workers with one thread each. Code is compiled before. Every fit runs in fresh processes.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from dask import delayed
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[0] = str(ROOT)  # of the repository: `benchmarks` is not installed
+
+from benchmarks.dask.running import digest, read_partition, running, write_partitions  # noqa: E402
+from manyclass import LabelTreeClassifier  # noqa: E402
+from manyclass.distributed import DaskLabelTreeClassifier  # noqa: E402
+
+_FEW = 2000  # rows that compile the code
+
+
+def peak() -> int:
+    """The most memory of this process so far, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def local(folder: Path, n_jobs: int) -> dict:
+    """`fit` in this process on the rows of all partitions."""
+    X, y = zip(*(read_partition(*paths)[:2] for paths in _paths(folder)), strict=True)
+    X = sp.vstack(X, format="csr")
+    y = sp.vstack(y, format="csr") if sp.issparse(y[0]) else np.concatenate(y)
+    model = LabelTreeClassifier(random_state=0, n_jobs=n_jobs)
+    model.fit(X[:_FEW], y[:_FEW])
+    begun = time.perf_counter()
+    model.fit(X, y)
+    seconds = time.perf_counter() - begun
+    return {"seconds": seconds, "peak": peak(), "digest": digest(model.set_params(n_jobs=1))}
+
+
+def distributed(folder: Path, n_workers: int) -> dict:
+    """The same on a cluster."""
+    parts = [delayed(read_partition, nout=3)(*paths) for paths in _paths(folder)]
+    with running(n_workers) as (_, client):
+        first = delayed(_first_rows, nout=3)(parts[0])
+        for _ in range(2 * n_workers):  # so that every worker gets some of the work
+            DaskLabelTreeClassifier(client, random_state=0).fit([first])
+        begun = time.perf_counter()
+        model = DaskLabelTreeClassifier(client, random_state=0).fit(parts).to_local()
+        seconds = time.perf_counter() - begun
+        return {"seconds": seconds, "peak": max(client.run(peak).values()), "digest": digest(model)}
+
+
+def _first_rows(part: tuple) -> tuple:
+    return part[0][:_FEW], part[1][:_FEW], None
+
+
+def _paths(folder: Path) -> list[list[str]]:
+    n = len(list(folder.glob("X*")))
+    return [[str(folder / f"{what}{number}") for what in "Xy"] for number in range(n)]
+
+
+def main() -> None:
+    """Write the partitions, then measure each way in its own process."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--set", default="big-text-0.25")
+    parser.add_argument("--parts", type=int, default=8)
+    parser.add_argument("--child", nargs=3, metavar=("WAY", "FOLDER", "N"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        way, folder, n = options.child
+        print(json.dumps((local if way == "local" else distributed)(Path(folder), int(n))))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        write_partitions(options.set, options.parts, Path(folder))
+        found = {}
+        for way, n in (("local", 1), ("local", 2), ("dask", 1), ("dask", 2)):
+            command = [sys.executable, __file__, "--child", way, folder, str(n)]
+            out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            found[way, n] = one = json.loads(out.splitlines()[-1])
+            megabytes = one["peak"] / 2**20
+            print(f"{way} {n}: {one['seconds']:.1f} s, peak {megabytes:.0f} MB, {one['digest'][:16]}", flush=True)
+    seconds = {key: one["seconds"] for key, one in found.items()}
+    print(f"speed-up from 1 to 2 workers: {seconds['dask', 1] / seconds['dask', 2]:.2f} (wanted: 1.6)")
+    print(f"2 workers beside fit with 2 threads: {seconds['dask', 2] / seconds['local', 2]:.2f} (wanted: at most 1.3)")
+    share = found["dask", 2]["peak"] / found["local", 2]["peak"]
+    print(f"peak of a worker beside one process: {share:.2f} (wanted: at most 1.3 / 2)")
+    print(f"all models the same: {len({one['digest'] for one in found.values()}) == 1}")
+
+
+if __name__ == "__main__":
+    main()

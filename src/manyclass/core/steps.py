@@ -1,0 +1,75 @@
+"""How the steps of a `fit` are run over the parts of the rows: here in this process, elsewhere on a cluster.
+
+A plan is written once against the methods of `Here`; `manyclass.distributed` has a class with the same methods whose
+values are futures. Steps are pure functions, and sums over parts are exact (core/exact.py), so that the result depends
+neither on the parts nor on where a step runs.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import reduce, wraps
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+
+class Here:
+    """Runs all steps in this process.
+
+    Parameters
+    ----------
+    n_jobs : int
+        Threads for chunks.
+    """
+
+    n_chunks = 64  # into which the work of training is divided
+
+    def __init__(self, n_jobs: int = 1) -> None:
+        self.n_jobs = n_jobs
+
+    def call(self, function: Callable, *arguments: Any) -> Any:
+        """The value of a function."""
+        return function(*arguments)
+
+    def each(self, function: Callable, lists: Sequence[list], *shared: Any) -> list:
+        """The value for each part: the lists have one item for each, `shared` are the same for all."""
+        return [function(*own, *shared) for own in zip(*lists, strict=True)]
+
+    def combine(self, function: Callable, values: list) -> Any:
+        """One value from those of all parts; the function takes two and may be applied in any order."""
+        return reduce(function, values)
+
+    def chunks(self, take: Callable, train: Callable, lists: Sequence[list], chunks: list, *shared: Any) -> list:
+        """For each chunk, train(what `take` finds in each part, *shared)."""
+        return parallel(lambda chunk: train(self.each(take, lists, chunk), *shared), chunks, n_jobs=self.n_jobs)
+
+    def get(self, value: Any) -> Any:
+        """The value itself, of what the other methods returned."""
+        return value
+
+
+def parallel(function: Callable, *arguments: list, n_jobs: int) -> list:
+    """The function for each item of the lists, on `n_jobs` threads."""
+    if min(n_jobs, len(arguments[0])) <= 1:
+        return list(map(function, *arguments))
+    with ThreadPoolExecutor(n_jobs) as pool:
+        return list(pool.map(function, *arguments))
+
+
+def add(a: Any, b: Any) -> Any:
+    """The sum of two arrays or matrices, or of all items of two tuples."""
+    if isinstance(a, tuple):
+        items = [add(one, other) for one, other in zip(a, b, strict=True)]
+        return type(a)(*items) if hasattr(a, "_fields") else tuple(items)
+    return a + b
+
+
+def one_blas_thread(function: Callable) -> Callable:
+    """Linear algebra with one thread: the last bits of its results depend on the number of threads."""
+
+    @wraps(function)
+    def limited(*arguments: Any) -> Any:
+        with threadpool_limits(1, "blas"):
+            return function(*arguments)
+
+    return limited

@@ -1,0 +1,80 @@
+"""The steps of a `fit` as tasks of a Dask cluster.
+
+Every step is a task of a pure function on the results of other tasks: if a worker dies, Dask runs the lost tasks again
+on another one, with the same result. Nothing is scattered, because scattered data cannot be computed again.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+try:
+    from distributed import Client, Future, get_client, wait
+except ImportError as error:
+    raise ImportError("manyclass.distributed requires Dask: pip install 'manyclass[dask]'.") from error
+
+_AT_ONCE = 8  # values that are combined in one task
+_FEWEST_CHUNKS = 64
+_CHUNKS_PER_THREAD = 16
+_CHUNKS_IN_FLIGHT = 2  # per thread: their rows are in memory twice
+
+
+class Cluster:
+    """Runs steps on a cluster; the methods are those of `manyclass.core.steps.Here`, and values are futures."""
+
+    n_jobs = 1  # threads within a task: Dask runs several tasks in a process instead
+
+    def __init__(self, client: Client | None) -> None:
+        try:
+            self.client = get_client() if client is None else client
+        except ValueError as error:
+            raise ValueError("client is None and there is no cluster: make one with distributed.Client().") from error
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of all workers that are there now."""
+        return max(1, sum(self.client.nthreads().values()))
+
+    @property
+    def n_chunks(self) -> int:
+        """Into which the work of training is divided; the model does not depend on it."""
+        return max(_FEWEST_CHUNKS, _CHUNKS_PER_THREAD * self.n_threads)
+
+    def call(self, function: Callable, *arguments: Any) -> Future:
+        """The future value of a function."""
+        return self.client.submit(function, *arguments, pure=False)
+
+    def each(self, function: Callable, lists: Sequence[list], *shared: Any) -> list[Future]:
+        """The future value for each part."""
+        n = len(lists[0])
+        return self.client.map(function, *lists, *([one] * n for one in shared), pure=False)
+
+    def combine(self, function: Callable, values: list[Future]) -> Future:
+        """One value from those of all parts, a few at a time."""
+        while len(values) > 1:
+            groups = [values[first : first + _AT_ONCE] for first in range(0, len(values), _AT_ONCE)]
+            values = [group[0] if len(group) == 1 else self.call(_combined, function, group) for group in groups]
+        return values[0]
+
+    def chunks(self, take: Callable, train: Callable, lists: Sequence[list], chunks: list, *shared: Any) -> list:
+        """For each chunk, train(what `take` finds in each part, *shared); few at a time, to bound the memory."""
+        found: list[Future] = []
+        running: list[Future] = []
+        most = _CHUNKS_IN_FLIGHT * self.n_threads
+        for chunk in chunks:
+            if len(running) >= most:
+                wait(running, return_when="FIRST_COMPLETED")
+                running = [future for future in running if not future.done()]
+            found.append(self.call(train, self.each(take, lists, chunk), *shared))
+            running.append(found[-1])
+        return found
+
+    def get(self, value: Any) -> Any:
+        """The value of a future, or the values of a list of futures."""
+        return self.client.gather(value)
+
+
+def _combined(function: Callable, values: list) -> Any:
+    return reduce(function, values)
+
+

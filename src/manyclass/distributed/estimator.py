@@ -1,0 +1,240 @@
+"""Label tree trained on a Dask cluster."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ..core.invariants import check_training
+from ..core.steps import add
+from ..label_tree.estimator import MOST_FITTED, LabelTreeClassifier
+from ..label_tree.fit import Sizes, fit_parts
+from .cluster import Client, Cluster
+from .prediction import predict_blocks, topk_blocks
+from .rows import (
+    Info,
+    agreed,
+    align,
+    checked_parts,
+    count_labels,
+    encode,
+    is_sparse,
+    labels_in,
+    partitions,
+    scale_columns,
+)
+
+
+class DaskLabelTreeClassifier(ClassifierMixin, BaseEstimator):
+    """Label tree that is trained on a Dask cluster, with the same result as `LabelTreeClassifier.fit`.
+
+    The model is the same, byte for byte, for any number of workers and any partitions, also if workers die meanwhile.
+    Rows stay on the workers; the model is put together in this process, which must have memory for it (docs/
+    distributed.md).
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        The cluster. Default: the client that was made last in this process.
+    arity, beam, start, C, rate, prior, normalize, threshold, n_epochs, n_trees, neighbors, replay, class_weight, \
+random_state, verbose
+        As in `LabelTreeClassifier`. Without a `random_state` two runs give different trees, as there.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        Labels, sorted; the column numbers if y was a matrix.
+    n_features_in_ : int
+        Number of features.
+
+    Notes
+    -----
+    There is no `partial_fit`: it learns row by row, each from the weights that the row before left, so that the result
+    would depend on how rows are shared out. Train with `fit` here, and go on with `to_local().partial_fit`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client, LocalCluster
+    >>> from sklearn.datasets import load_digits
+    >>> from manyclass import LabelTreeClassifier
+    >>> from manyclass.distributed import DaskLabelTreeClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster, Client(cluster) as client:
+    ...     model = DaskLabelTreeClassifier(client, random_state=0)
+    ...     model = model.fit(da.from_array(X, chunks=(500, 64)), da.from_array(y, chunks=500)).to_local()
+    >>> bool((model.predict(X) == LabelTreeClassifier(random_state=0).fit(X, y).predict(X)).all())
+    True
+    """
+
+    def __init__(
+        self,
+        client: Client | None = None,
+        *,
+        arity=16,
+        beam=10,
+        start="auto",
+        C="auto",
+        rate="auto",
+        prior="auto",
+        normalize="auto",
+        threshold=0.5,
+        n_epochs=20,
+        n_trees=1,
+        neighbors=True,
+        replay=True,
+        class_weight=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.client = client
+        self.arity = arity
+        self.beam = beam
+        self.start = start
+        self.C = C
+        self.rate = rate
+        self.prior = prior
+        self.normalize = normalize
+        self.threshold = threshold
+        self.n_epochs = n_epochs
+        self.n_trees = n_trees
+        self.neighbors = neighbors
+        self.replay = replay
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Fit the model from scratch.
+
+        Parameters
+        ----------
+        X : Dask array or data frame, or list of partitions
+            Rows, dense or as blocks of CSR matrices. A list contains delayed objects, futures or arrays. If y is None,
+            each partition is a tuple (X, y, weights), as from `read_files`; the weights may be None.
+        y : Dask array or series, or list of partitions, optional
+            Labels, or matrices of zeros and ones for several labels per row; cut as X is.
+        sample_weight : Dask array or series, or list of partitions, optional
+            Weights of the rows.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        run, local = Cluster(self.client), self._new_local()
+        local._check_options()
+        if local.arity > MOST_FITTED:
+            raise ValueError(f"arity must be at most {MOST_FITTED} for fit, got {local.arity}.")
+        checked, infos = checked_parts(run, partitions(X, y, sample_weight), local)
+        info = agreed(infos)
+        classes, class_weight = self._classes(run, checked, info)
+        given = run.each(encode, [checked], None if info.multilabel else run.call(np.asarray, classes), class_weight)
+        sizes = run.get(run.each(_n_rows, [given]))
+        kept = [(one, size) for one, size in zip(given, sizes, strict=True) if size]
+        if not kept:
+            raise ValueError("Sample weights must contain at least one non-zero number: there is no row to learn from.")
+        given = align(run, *map(list, zip(*kept, strict=True)))
+        del checked
+        _describe(local, info)
+        local._resolve(info.n_features, info.sparse, classes, check_random_state(local.random_state))
+        given, columns = scale_columns(run, given, info.n_features, local._dense_columns)
+        empty = local._model.init(local._options, info.n_features, len(classes))
+        shape = Sizes(info.n_features, len(empty["tree"].leaf_of), is_sparse(info))
+        local._options, local._state = fit_parts(run, local._options, given, shape, lambda share: None)
+        if columns is not None:
+            local._state["scaling"] = columns
+        local.n_epochs_, local.history_ = local._options.n_epochs, []
+        check_training(local._state, thorough=True)
+        self._local = local
+        return self
+
+    def _new_local(self) -> LabelTreeClassifier:
+        params = self.get_params(deep=False)
+        del params["client"]
+        return LabelTreeClassifier(**params)
+
+    def _classes(self, run: Cluster, checked: list, info: Info) -> tuple[np.ndarray, Any]:
+        """All labels, sorted, and the weight of each or None."""
+        if info.multilabel:
+            if not info.n_labels:
+                raise ValueError("y has no label in any row: there is nothing to learn.")
+            return np.arange(info.n_columns), None
+        classes = run.get(run.combine(np.union1d, run.each(labels_in, [checked])))
+        if len(classes) < 2:
+            raise ValueError(f"{type(self).__name__} requires at least two classes, y has 1 class: {classes[0]}.")
+        if isinstance(self.class_weight, dict):
+            known = set(classes.tolist())
+            unknown = [label for label in self.class_weight if label not in known]
+            if unknown:
+                raise ValueError(f"class_weight contains labels that are not in y: {unknown[:5]}.")
+        if self.class_weight != "balanced":
+            return classes, self.class_weight
+        counts = run.get(run.combine(add, run.each(count_labels, [checked], run.call(np.asarray, classes))))
+        return classes, counts.sum() / (len(classes) * counts.astype(float))
+
+    def to_local(self) -> LabelTreeClassifier:
+        """The model as a `LabelTreeClassifier`, for prediction, `save` and `partial_fit` in this process."""
+        check_is_fitted(self, "_local")
+        return self._local
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """Labels."""
+        return self.to_local().classes_
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features."""
+        return self.to_local().n_features_in_
+
+    def predict(self, X):
+        """Predict the best label of each row.
+
+        Parameters
+        ----------
+        X : Dask array
+            Rows, dense or as blocks of CSR matrices.
+
+        Returns
+        -------
+        labels : Dask array of shape (n_samples,)
+            Not computed yet. After a matrix y, use `predict_topk`.
+        """
+        return predict_blocks(self.to_local(), X)
+
+    def predict_topk(self, X, k=None):
+        """Predict the k best labels of each row with their scores, best first.
+
+        Parameters
+        ----------
+        X : Dask array
+            Rows, dense or as blocks of CSR matrices.
+        k : int, optional
+            Number of labels. Default: 5, or the number of classes if smaller.
+
+        Returns
+        -------
+        labels, scores : Dask arrays of shape (n_samples, k)
+            Not computed yet.
+        """
+        return topk_blocks(self.to_local(), X, k)
+
+
+def _n_rows(given: Any) -> int:
+    return len(given.weight)
+
+
+def _describe(local: LabelTreeClassifier, info: Info) -> None:
+    """What `fit` finds out about X and y."""
+    local._slim, local._precision, local._extra, local._names = False, "float32", {}, None
+    local.n_features_in_ = info.n_features
+    if info.feature_names is not None:
+        local.feature_names_in_ = np.array(info.feature_names, dtype=object)
+    local._online, local._multilabel, local._labels_a_row, local._n_columns = False, info.multilabel, 1.0, None
+    if info.multilabel:
+        local._labels_a_row = max(1.0, info.n_labels / info.n_learned)
+        local._n_columns = info.n_columns
+        local._sparse_answers, local._answer_type = info.label_type

@@ -1,0 +1,66 @@
+"""Data files as partitions that workers read themselves."""
+
+from collections.abc import Sequence
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from dask import delayed
+from dask.delayed import Delayed
+
+from ..io import DataError, Reading, Source
+
+_ALL = 1 << 62  # rows
+
+
+def read_files(paths: Sequence[str | PathLike], reading: Reading = Reading()) -> list[Delayed]:  # noqa: B008  (frozen)
+    """Partitions for `DaskLabelTreeClassifier.fit`, one for each file. Workers read the files when `fit` needs them.
+
+    Parameters
+    ----------
+    paths : sequence of str or path-like
+        Files in any format that `manyclass train` reads, possibly compressed; all workers must see them under these
+        names. All files have the format, the number of features and the kind of labels of the first one.
+    reading : Reading, optional
+        How files are read. What is left open is found from the first lines of the first file.
+
+    Returns
+    -------
+    partitions : list of Delayed
+        Each one is X, y and the weights of the rows.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from manyclass.distributed import read_files
+    >>> path = os.path.join(tempfile.mkdtemp(), "rows.svm")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("3 1:0.5 4:1\\n8 2:0.25\\n")
+    >>> X, y, weights = read_files([path])[0].compute(scheduler="synchronous")
+    >>> X.shape[0], y.tolist()
+    (2, [3, 8])
+    """
+    paths = [fspath(path) for path in paths]
+    if not paths:
+        raise ValueError("paths is empty: pass at least one file.")
+    found = Source(paths[0], reading).reading
+    if found.labels == "several" and (found.label_kind == "text" or found.n_labels is None):
+        what = "several labels per row require an xmc file, whose header has the number of labels"
+        raise DataError(paths[0], what, 1, 1)
+    return [delayed(_read, nout=3)(path, found) for path in paths]
+
+
+def _read(path: str, reading: Reading) -> tuple[Any, Any, np.ndarray | None]:
+    """X, y and weights of a file; y is a matrix if rows have several labels."""
+    for chunk in Source(path, reading).chunks(_ALL):
+        if chunk.pointer is None:
+            return chunk.X, chunk.labels, chunk.weights
+        assert chunk.labels is not None
+        ones = np.ones(len(chunk.labels), np.int8)
+        Y = sp.csr_array((ones, chunk.labels, chunk.pointer), shape=(chunk.X.shape[0], reading.n_labels))
+        Y.sum_duplicates()
+        Y.data[:] = 1
+        return chunk.X, Y, chunk.weights
+    nothing = sp.csr_array((0, reading.width), dtype=np.float32)
+    return nothing, np.empty(0, np.int64), None

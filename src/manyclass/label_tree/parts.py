@@ -1,0 +1,360 @@
+"""Label tree in batch: the rows in parts, and what each part contributes to the steps of `fit`.
+
+All functions are pure, and all sums are exact: the parts may be cut anywhere at a multiple of `ALIGNED` rows.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..core.columns import as_matrix
+from ..core.exact import add_products, grid, on_grid, two_parts
+from ..core.inputs import Batch, Csr, Dense
+from ..core.protocol import Labels
+from ..core.state import Array, Scale, make
+from ..core.steps import parallel
+from .fit_kernels import Pairs
+from .kernels import BLOCK_ROWS, Found, LabelTree, Options, Rows, predict_batch, row_factors, squared_lengths
+from .weights import PackedBlocks
+
+# Rows that are routed in one call, which counts them from the first of all rows: how a node is scored depends on how
+# many rows of the call reach it, and the last bits of a score on how it is scored.
+ALIGNED = BLOCK_ROWS
+_VALUES_AT_A_TIME = 1 << 22  # of temporary arrays
+_ROWS_AT_A_TIME = 1 << 14
+_LONGEST = 4.0  # of a row times its factor
+
+
+class Given(NamedTuple):
+    """Consecutive rows with their labels and weights."""
+
+    batch: Batch
+    labels: Labels
+    weight: Array  # f8
+
+
+class Part(NamedTuple):
+    """Consecutive rows, ready for training."""
+
+    rows: Rows
+    labels: Labels
+    first: int  # number of the first row
+
+
+class Counts(NamedTuple):
+    """Sizes of some rows."""
+
+    n_rows: int
+    label: Array  # (class,) i8: rows of each label
+    longest: int  # most non-zeros of a row
+    most_labels: int  # of a row
+    heaviest: float  # largest weight
+    sq_norm: float  # largest squared length
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels of all rows together."""
+        return int(self.label.sum())
+
+
+def count(given: Given, n_classes: int) -> Counts:
+    """The sizes of some rows."""
+    batch, labels, weight = given
+    squares = np.empty(len(weight))
+    squared_lengths(batch, squares)
+    return Counts(
+        len(weight),
+        np.bincount(labels.label, minlength=n_classes),
+        int(row_lengths(batch).max(initial=0)),
+        int(np.diff(labels.pointer).max(initial=0)),
+        float(weight.max(initial=0.0)),
+        float(squares.max(initial=0.0)),
+    )
+
+
+def both(a: Counts, b: Counts) -> Counts:
+    """The sizes of the rows of both."""
+    return Counts(a.n_rows + b.n_rows, a.label + b.label, *map(max, a[2:], b[2:]))
+
+
+def n_rows_of(given: Given) -> int:
+    """Number of rows."""
+    return len(given.weight)
+
+
+def sums(given: Given, counts: Counts) -> Array:
+    """The weights and the squared lengths of some rows, each in two parts."""
+    squares = np.empty(len(given.weight))
+    squared_lengths(given.batch, squares)
+    weights = two_parts(given.weight, counts.heaviest, counts.n_rows)
+    terms = [*weights, *two_parts(squares, counts.sq_norm, counts.n_rows)]
+    return np.array([term.sum() for term in terms])
+
+
+def prepare(given: Given, first: int, scale: Scale, mean_weight: float, options: Options) -> Part:
+    """Rows with their factors; only the ratios of weights count."""
+    rows = Rows(given.batch, np.empty(len(given.weight), np.float32), given.weight / mean_weight)
+    row_factors(scale, given.batch, rows.factor, options)
+    return Part(rows, given.labels, first)
+
+
+def make_scale(n_features: int, counts: Counts, total: Array) -> Scale:
+    """The group of a model."""
+    scale = make(Scale, feature=n_features)
+    scale.n_rows[0], scale.sq_norm[0] = counts.n_rows, total[2] + total[3]
+    return scale
+
+
+def mass_of(part: Part, heaviest: float, counts: Counts) -> Array:
+    """The weight of the rows of each label, in two parts."""
+    label, weight = part.labels.label, np.repeat(part.rows.weight, np.diff(part.labels.pointer))
+    terms = two_parts(weight, heaviest, int(counts.label.max()))
+    return np.array([np.bincount(label, term, len(counts.label)) for term in terms])
+
+
+# -- sums of the rows of labels ------------------------------------------------------------------------------------
+
+
+class Bounds(NamedTuple):
+    """What is known of all products before they are summed."""
+
+    term: float  # largest value of a row, times its factor and its weight
+    length: float  # longest row, times its factor and its weight
+    longest: int
+    most_labels: int
+    most_rows: int  # of a label
+    n_rows: int
+
+
+def bounds_of(counts: Counts, heaviest: float) -> Bounds:
+    """The bounds of rows whose weights are at most `heaviest`; a factor makes the length of a row at most 4."""
+    most = _LONGEST * heaviest
+    return Bounds(most, most, counts.longest, counts.most_labels, int(counts.label.max()), counts.n_rows)
+
+
+def _row_weights(part: Part) -> Array:
+    return (part.rows.factor * part.rows.weight).astype(np.float32)
+
+
+def _label_rows(part: Part) -> Csr:
+    """A matrix (row, label) of the weights with which rows are added to their labels."""
+    labels = part.labels
+    return Csr(labels.pointer, labels.label, np.repeat(_row_weights(part), np.diff(labels.pointer)))
+
+
+def by_label(part: Part, n_classes: int) -> sp.csr_array:
+    """The rows of each label with their weights, as a matrix (label, row)."""
+    Y = _label_rows(part)
+    return sp.csr_array((Y.values, Y.indices, Y.indptr), shape=(len(part.rows.factor), n_classes)).T.tocsr()
+
+
+def sparse_sums(part: Part, rows_of_labels: sp.csr_array, first: int, last: int, scaling: tuple) -> sp.csr_array:
+    """The sums of the rows of labels first..last-1; `scaling` is (number of features, grid)."""
+    n_features, step = scaling
+    chosen = rows_of_labels[first:last]
+    label = np.repeat(np.arange(chosen.shape[0]), np.diff(chosen.indptr))
+    X = as_matrix(part.rows.batch, n_features)
+    ends = np.cumsum(np.diff(X.indptr)[chosen.indices])
+    out = sp.csr_array((chosen.shape[0], n_features), dtype=np.float64)
+    begin = 0
+    while begin < len(label):  # rows of at most so many values, or one row
+        before = ends[begin - 1] if begin else 0
+        end = max(begin + 1, int(np.searchsorted(ends, before + _VALUES_AT_A_TIME, side="right")))
+        rows = X[chosen.indices[begin:end]]
+        terms = np.repeat(chosen.data[begin:end].astype(np.float64), np.diff(rows.indptr)) * rows.data
+        rows = sp.csr_array((on_grid(terms, step), rows.indices, rows.indptr), shape=rows.shape)
+        places = label[begin:end], np.arange(end - begin)
+        member = sp.csr_array((np.ones(end - begin), places), shape=(chosen.shape[0], end - begin))
+        out, begin = out + member @ rows, end
+    out.sort_indices()
+    return out
+
+
+def dense_sums(part: Part, first: int, last: int, step: float) -> Array:
+    """The sums of the rows of labels first..last-1; in the last column, of the weights."""
+    values, Y = part.rows.batch.values, _label_rows(part)
+    total, mass = np.zeros((last - first, values.shape[1])), np.zeros((last - first, 1))
+    add_products(Y, values, first, step, total)
+    add_products(Y, np.ones((len(values), 1), np.float32), first, step, mass)
+    return np.concatenate([total, mass], axis=1)
+
+
+def times(part: Part, columns: Array, step: float, n_classes: int) -> Array:
+    """The sums, over the rows of each label, of the products of rows and columns."""
+    out, X, Y = np.zeros((n_classes, columns.shape[1])), as_matrix(part.rows.batch, len(columns)), _label_rows(part)
+    for first, last in _blocks(part):
+        rows = np.ascontiguousarray(X[first:last] @ columns, np.float32)
+        add_products(Csr(Y.indptr[first : last + 1], Y.indices, Y.values), rows, 0, step, out)
+    return out
+
+
+def back(part: Part, columns: Array, step: float, n_features: int) -> Array:
+    """The sums of all rows, each times the sum of the `columns` of its labels."""
+    out, batch, labels = np.zeros((n_features, columns.shape[1])), part.rows.batch, part.labels
+    weight = _row_weights(part)
+    ones = np.ones(len(labels.label), np.float32)
+    member = sp.csr_array((ones, labels.label, labels.pointer), shape=(len(weight), len(columns)))
+    for first, last in _blocks(part):
+        rows = np.ascontiguousarray((member[first:last] @ columns) * weight[first:last, None], np.float32)
+        add_products(Csr(batch.indptr[first : last + 1], batch.indices, batch.values), rows, 0, step, out)
+    return out
+
+
+def _blocks(part: Part) -> list[tuple[int, int]]:
+    n = len(part.rows.factor)
+    return [(first, min(n, first + _ROWS_AT_A_TIME)) for first in range(0, n, _ROWS_AT_A_TIME)]
+
+
+def grid_of_sums(bounds: Bounds) -> float:
+    """The grid of sums of rows of one label."""
+    return float(grid(bounds.term, bounds.most_rows))
+
+
+def grid_of_times(columns: Array, bounds: Bounds) -> float:
+    """The grid of `times`: a product is at most the largest value of a column times the values of a row."""
+    by_value = np.abs(columns).max(initial=0.0) * np.sqrt(bounds.longest)
+    by_length = np.sqrt(np.einsum("fc,fc->c", columns, columns, dtype=float).max(initial=0.0))
+    return float(grid(bounds.length * min(by_value, by_length), bounds.most_rows))
+
+
+def grid_of_back(columns: Array, bounds: Bounds) -> float:
+    """The grid of `back`."""
+    return float(grid(bounds.term * bounds.most_labels * np.abs(columns).max(initial=0.0), bounds.n_rows))
+
+
+# -- pairs of rows and nodes ---------------------------------------------------------------------------------------
+
+
+class Piece(NamedTuple):
+    """The rows of a part that learn at some nodes; pairs have the numbers of these rows."""
+
+    rows: Rows
+    pairs: Pairs
+    number: Array  # (row,) i8: among all rows; only from `take_rows`
+    label: Array  # (row,) i4: only from `take_rows`, and with one label per row
+
+
+def router_pairs(part: Part, tree: LabelTree) -> Pairs:
+    """The rows of each inner node: those with a label below it; the root has all rows."""
+    labels = part.labels
+    n_rows = len(labels.pointer) - 1
+    row = np.repeat(np.arange(n_rows), np.diff(labels.pointer))
+    node, place = tree.leaf_of[labels.label], tree.place_of[labels.label]
+    keys, places = [np.empty(0, np.int64)], [place[:0]]
+    while len(node) and node[0] > 0:
+        node, place = tree.parent[node], tree.place[node]
+        keys.append(node.astype(np.int64) * n_rows + row)
+        places.append(place)
+    unlabelled = np.flatnonzero(np.diff(labels.pointer) == 0) if tree.is_leaf[0] == 0 else row[:0]
+    return _pairs(unlabelled, np.concatenate(keys), np.concatenate(places), n_rows)
+
+
+def leaf_pairs(
+    part: Part, tree: LabelTree, blocks: PackedBlocks, scale: Scale, options: Options, n_jobs: int
+) -> Pairs:
+    """The rows of each leaf: those whose paths reach it, and those with a label in it."""
+    labels, batch, n = part.labels, part.rows.batch, len(part.rows.weight)
+    reached = np.empty((n, options.beam), np.int32)
+
+    def reach(first: int) -> None:
+        last = min(n, first + ALIGNED)
+        nothing = np.empty((last - first, 0), np.int32), np.empty((last - first, 0)), np.zeros((last - first, 4), int)
+        found = Found(reached[first:last], *nothing)
+        predict_batch(tree, blocks, scale, _rows_between(batch, first, last), options, found, True)
+
+    parallel(reach, list(range(0, n, ALIGNED)), n_jobs=n_jobs)
+    row, leaf = np.repeat(np.arange(n), np.diff(labels.pointer)), tree.leaf_of[labels.label].astype(np.int64)
+    others = (reached.astype(np.int64) * n + np.arange(n)[:, None])[reached >= 0]
+    return _pairs(others, leaf * n + row, tree.place_of[labels.label], n)
+
+
+def _rows_between(batch: Batch, first: int, last: int) -> Batch:
+    """Rows first..last-1, sharing their arrays."""
+    if isinstance(batch, Dense):
+        return Dense(batch.values[first:last])
+    return Csr(batch.indptr[first : last + 1], batch.indices, batch.values)
+
+
+def _pairs(others: Array, keys: Array, places: Array, n_rows: int) -> Pairs:
+    """Pairs sorted by node and row, each once. A key is node x n_rows + row; those of true outputs come with places."""
+    known = np.unique(np.concatenate([others, keys]))
+    true = np.zeros(len(known), np.uint64)
+    np.bitwise_or.at(true, np.searchsorted(known, keys), np.uint64(1) << places.astype(np.uint64))
+    return Pairs((known // n_rows).astype(np.int32), (known % n_rows).astype(np.int32), true)
+
+
+def work_of(part: Part, pairs: Pairs, n_nodes: int) -> Array:
+    """The numbers of rows and of values of each node, as a matrix (2, node)."""
+    lengths = row_lengths(part.rows.batch).astype(float)
+    out = [np.bincount(pairs.node, minlength=n_nodes), np.bincount(pairs.node, lengths[pairs.row], n_nodes)]
+    return np.array(out, dtype=np.int64)
+
+
+def row_lengths(batch: Batch) -> Array:
+    """Values of each row."""
+    return np.diff(batch.indptr) if isinstance(batch, Csr) else np.full(*batch.values.shape)
+
+
+def take(part: Part, pairs: Pairs, nodes: Array) -> Piece:
+    """The rows of some nodes, which are sorted by number, without copying the values."""
+    first, last = (np.searchsorted(pairs.node, nodes, side=side) for side in ("left", "right"))
+    sizes = last - first
+    at = np.arange(sizes.sum()) + np.repeat(first - np.cumsum(sizes) + sizes, sizes)
+    return Piece(part.rows, Pairs(*(array[at] for array in pairs)), np.empty(0, np.int64), np.empty(0, np.int32))
+
+
+def take_rows(part: Part, pairs: Pairs, nodes: Array) -> Piece:
+    """As `take`, only with the rows that occur in the pairs: this is what moves between machines."""
+    whole = take(part, pairs, nodes)
+    chosen, row = np.unique(whole.pairs.row, return_inverse=True)
+    rows = Rows(rows_at(part.rows.batch, chosen), part.rows.factor[chosen], part.rows.weight[chosen])
+    one_label = len(part.labels.label) == len(part.rows.factor)
+    label = part.labels.label[chosen] if one_label else whole.label
+    return Piece(rows, whole.pairs._replace(row=row.astype(np.int32)), part.first + chosen.astype(np.int64), label)
+
+
+def rows_at(batch: Batch, chosen: Array) -> Batch:
+    """Some rows."""
+    if isinstance(batch, Dense):
+        return Dense(batch.values[chosen])
+    sizes = batch.indptr[chosen + 1] - batch.indptr[chosen]
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    at = np.arange(indptr[-1]) + np.repeat(batch.indptr[chosen] - indptr[:-1], sizes)
+    return Csr(indptr, batch.indices[at], batch.values[at])
+
+
+def join_batches(batches: list[Batch]) -> Batch:
+    """The rows of all, in order."""
+    if len(batches) == 1:
+        return batches[0]
+    if isinstance(batches[0], Dense):
+        return Dense(np.concatenate([batch.values for batch in batches]))
+    sizes = np.concatenate([np.diff(batch.indptr) for batch in batches])
+    arrays = (np.concatenate([batch[k] for batch in batches]) for k in (1, 2))
+    return Csr(np.concatenate([[0], np.cumsum(sizes)]), *arrays)
+
+
+def join_pieces(pieces: list[Piece]) -> Piece:
+    """The rows of all, in order; the pairs sorted by node and row."""
+    if len(pieces) == 1:
+        return pieces[0]
+    factor, weight = (np.concatenate([piece.rows[k] for piece in pieces]) for k in (1, 2))
+    rows = Rows(join_batches([piece.rows.batch for piece in pieces]), factor, weight)
+    firsts = np.cumsum([0, *(len(piece.rows.factor) for piece in pieces)])
+    row = np.concatenate([piece.pairs.row + first for piece, first in zip(pieces, firsts, strict=False)])
+    node, true = (np.concatenate([piece.pairs[k] for piece in pieces]) for k in (0, 2))
+    order = np.argsort(node, kind="stable")
+    pairs = Pairs(node[order], row[order].astype(np.int32), true[order])
+    return Piece(rows, pairs, *(np.concatenate([piece[k] for piece in pieces]) for k in (2, 3)))
+
+
+def of_rows(part: Part, k: int) -> Array:
+    """The label (0) or the weight (1) of each row, with one label per row."""
+    return (part.labels.label, part.rows.weight)[k]
+
+
+def values_of(part: Part, numbers: Array) -> Array:
+    """The values of the dense rows of this part among some rows, whose numbers are sorted."""
+    first, last = np.searchsorted(numbers, [part.first, part.first + len(part.rows.factor)])
+    return part.rows.batch.values[numbers[first:last] - part.first]

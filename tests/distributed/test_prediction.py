@@ -1,0 +1,85 @@
+"""Predictions of tables with Dask, Ray and Spark: those of the model itself."""
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from manyclass import LabelTreeClassifier
+from manyclass.distributed import TopK
+
+
+@pytest.fixture(scope="module")
+def model(text):
+    X, y = text
+    return LabelTreeClassifier(random_state=0, n_epochs=2, beam=3).fit(X[:3000], y[:3000])
+
+
+@pytest.fixture(scope="module")
+def path(model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "slim.model"
+    model.save(path, slim=True)
+    return path
+
+
+@pytest.fixture(scope="module")
+def frame(text):
+    """Rows as a table: a number, and lists of features and values."""
+    X = text[0][:50]
+    lists = {name: np.split(array, X.indptr[1:-1]) for name, array in (("indices", X.indices), ("values", X.data))}
+    return pd.DataFrame({"id": np.arange(50), **{name: [one.tolist() for one in own] for name, own in lists.items()}})
+
+
+def assert_same(frame, model, text, k=3):
+    labels, scores = model.predict_topk(text[0][:50], k)
+    frame = frame.sort_values("id")
+    assert np.stack(frame["labels"].to_list()).tolist() == labels.tolist()
+    np.testing.assert_array_equal(np.stack(frame["scores"].to_list()), scores)
+
+
+def test_arrow_tables_and_batches(model, path, frame, text):
+    predict, table = TopK(path, k=3, keep=["id"]), pa.Table.from_pandas(frame)
+    assert_same(predict(table).to_pandas(), model, text)
+    parts = table.to_batches(max_chunksize=20)
+    assert len(parts) == 3
+    assert_same(pa.Table.from_batches(predict.batches(iter(parts))).to_pandas(), model, text)
+    empty = predict(table.slice(0, 0))
+    assert empty.schema.equals(predict(table).schema) and empty.num_rows == 0
+
+
+def test_dask_data_frames(client, model, path, frame, text):
+    predict = TopK(path, k=3, keep=["id"])
+    parts = dd.from_pandas(frame, npartitions=3)
+    assert_same(parts.map_partitions(predict, meta=predict(frame.iloc[:0])).compute(), model, text)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"indices": [[1, 2]], "values": [[0.5]]}, "lists of different length"),
+        ({"features": [[0.5, 1.0]]}, "Row 0 of the column features has 2 values, not 400"),
+        ({"indices": [[1, None]], "values": [[0.5, 1.0]]}, "contain nulls"),
+        ({"values": ["text"], "indices": [[1]]}, "must contain a list"),
+        ({"title": ["some text"]}, "has the columns title"),
+    ],
+)
+def test_tables_that_do_not_fit(path, columns, message):
+    with pytest.raises(ValueError, match=message):
+        TopK(path)(pa.table(columns))
+
+
+def test_spark(model, path, frame, text):
+    pyspark = pytest.importorskip("pyspark.sql", reason="requires: pip install pyspark, and a Java runtime")
+    try:
+        builder = pyspark.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+        session = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
+    except Exception as error:
+        pytest.skip(f"Spark does not start: {error}")
+    try:
+        rows = session.createDataFrame(frame).repartition(2)
+        schema = "id long, labels array<string>, scores array<double>"
+        found = rows.mapInArrow(TopK(path, k=3, keep=["id"]).batches, schema).toPandas()
+    finally:
+        session.stop()
+    assert_same(found, model, text)

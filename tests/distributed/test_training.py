@@ -1,0 +1,113 @@
+"""Training on a Dask cluster: the same model as on one machine, also if workers die."""
+
+import os
+import signal
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from manyclass import LabelTreeClassifier
+from manyclass.distributed import DaskLabelTreeClassifier, read_files
+from manyclass.distributed.cluster import Cluster
+from manyclass.distributed.rows import edges_of
+from manyclass.label_tree.parts import ALIGNED
+from tests.distributed.partitions import N_ROWS, cut, file_of
+
+OPTIONS = {"random_state": 0, "n_epochs": 3, "beam": 3}
+
+
+@pytest.fixture(scope="module")
+def whole(text):
+    return file_of(LabelTreeClassifier(**OPTIONS).fit(*text))
+
+
+def test_any_number_of_workers_gives_the_same_bytes(cluster, client, text, whole):
+    for n_workers in (4, 2, 1):
+        cluster.scale(n_workers)
+        model = DaskLabelTreeClassifier(client, **OPTIONS).fit(*map(cut, text))
+        assert file_of(model.to_local()) == whole
+
+
+def test_a_killed_worker_changes_nothing(cluster, client, text, whole, monkeypatch):
+    cluster.scale(2)
+    client.wait_for_workers(2)
+    killed, plain = [], Cluster.chunks
+
+    def kill_and_train(self, *arguments):
+        pids = client.run(os.getpid)
+        holder = max(client.has_what().items(), key=lambda item: len(item[1]))[0]
+        os.kill(pids[holder], signal.SIGKILL)
+        killed.append(holder)
+        return plain(self, *arguments)
+
+    monkeypatch.setattr(Cluster, "chunks", kill_and_train)
+    model = DaskLabelTreeClassifier(client, **OPTIONS).fit(*map(cut, text))
+    assert len(killed) == 2  # before the routers and before the leaves
+    assert file_of(model.to_local()) == whole
+
+
+def test_dense_rows_with_nearest_rows(client):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 40, N_ROWS)
+    X = (rng.standard_normal((80, 6))[2 * y + rng.integers(0, 2, N_ROWS)] * 3 + rng.standard_normal((N_ROWS, 6)))
+    X, weights = X.astype(np.float32), rng.integers(0, 3, N_ROWS)  # rows of weight 0 are left out
+    local = LabelTreeClassifier(**OPTIONS, class_weight="balanced").fit(X, y, weights)
+    assert "neighbors" in local._state
+    arrays = (da.from_array(array, chunks=(1300, *array.shape[1:])) for array in (X, y, weights))
+    model = DaskLabelTreeClassifier(client, **OPTIONS, class_weight="balanced").fit(*arrays)
+    assert file_of(model.to_local()) == file_of(local)
+    rows = da.from_array(X[:1000], chunks=(300, 6))
+    np.testing.assert_array_equal(model.predict(rows).compute(), local.predict(X[:1000]))
+    for one, same in zip(model.predict_topk(rows, 3), local.predict_topk(X[:1000], 3), strict=True):
+        np.testing.assert_array_equal(one.compute(), same)
+
+
+def test_files_with_several_labels_per_row(client, tmp_path):
+    rng = np.random.default_rng(1)
+    X = sp.random_array((500, 300), density=0.02, rng=rng, format="csr", dtype=np.float32)
+    Y = sp.csr_array(rng.random((500, 30)) < 0.06)
+    paths = []
+    for number, rows in enumerate((range(0, 200), range(200, 500))):
+        lines = [f"{len(rows)} 300 30"]
+        for i in rows:
+            features = " ".join(f"{f}:{v!r}" for f, v in zip(X[[i]].indices, X[[i]].data.tolist(), strict=True))
+            lines.append(",".join(map(str, Y[[i]].indices)) + " " + features)
+        paths.append(tmp_path / f"{number}.xmc.txt")
+        paths[-1].write_text("\n".join(lines) + "\n")
+    model = DaskLabelTreeClassifier(client, **OPTIONS).fit(read_files(paths)).to_local()
+    assert file_of(model) == file_of(LabelTreeClassifier(**OPTIONS).fit(X, Y.astype(np.int8)))
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        ([np.ones((3, 2)), np.ones((3, 4))], [[1, 2, 3]] * 2, "different features: 2 in the first with rows, 4"),
+        ([np.ones((3, 2)), np.full((3, 2), np.nan)], [[1, 2, 3]] * 2, "partition 1: Input X contains NaN"),
+        ([np.ones((3, 2))] * 2, [[1, 2, 3]], "X has 2 partitions but y has 1"),
+        ([np.ones((3, 2))] * 2, [[1, 1, 1]] * 2, "at least two classes"),
+        ([np.empty((0, 2))] * 2, [[]] * 2, "no rows in any partition"),
+        ([np.ones((3, 2))], None, "partition 0 has no labels"),
+    ],
+)
+def test_bad_input(client, X, y, message):
+    with pytest.raises(ValueError, match=message):
+        DaskLabelTreeClassifier(client, random_state=0).fit(X, y)
+
+
+def test_data_in_memory_and_blocks_of_columns_are_refused(client):
+    model = DaskLabelTreeClassifier(client)
+    with pytest.raises(TypeError, match="X must be a Dask array"):
+        model.fit(np.ones((3, 2)), np.arange(3))
+    with pytest.raises(ValueError, match="blocks of columns"):
+        model.fit(da.ones((4, 4), chunks=(2, 2)), da.ones(4, chunks=2))
+    assert not hasattr(model, "partial_fit")
+
+
+def test_parts_begin_at_multiples_of_the_block():
+    for sizes in ([10, 20], [ALIGNED] * 3, [5000] * 10, [3 * ALIGNED + 1, 7, ALIGNED]):
+        edges = edges_of(sizes)
+        assert edges[0] == 0 and edges[-1] == sum(sizes)
+        assert all(edge % ALIGNED == 0 for edge in edges[:-1])
+        assert edges == sorted(set(edges))
