@@ -34,6 +34,7 @@ _MODULES = {
     "SGD": ".core.learners",
     "SpectralFilter": ".spectral_tree.estimator",
     "SpectralTreeClassifier": ".spectral_tree.estimator",
+    "Taxonomy": ".core.taxonomy",
     "load_model": ".estimators",
 }
 
@@ -52,6 +53,7 @@ __all__ = [
     "RecallTreeClassifier",
     "SpectralFilter",
     "SpectralTreeClassifier",
+    "Taxonomy",
     "__version__",
     "load_model",
 ]

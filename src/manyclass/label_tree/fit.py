@@ -33,6 +33,7 @@ from .weights import LANES, SIZES, Blocks, PackedBlocks, packed, weights_of
 
 N_DIMS = 64  # in which labels are grouped
 FEW_ROWS = 3.0  # per label: up to here votes have their full weight
+TAXONOMY = np.float32(1.0)  # weight of a taxonomy against the mean rows where labels are grouped
 N_SAMPLE = 1 << 14  # (node, row) pairs from which the start is calibrated
 # Weights of sparse rows are left out up to the absolute value 4 / rows per label, at least 0.1 and at most 1, routers
 # half of it. On held-out rows of text, 1 is more accurate than 0.1 with 4 rows per label; 0.5 is less accurate with 20.
@@ -66,10 +67,12 @@ def fit(
     weights: np.ndarray,
     n_jobs: int,
     report: Callable,
+    above: sp.csr_array | None = None,
 ) -> Options:
     """Build the tree from all rows, then train every node on its rows. Mutates: state.
 
-    `X` and `batch` are the same rows. Returns the options with the calibrated start.
+    `X` and `batch` are the same rows; `above` are the nodes of a taxonomy that contain each label. Returns the options
+    with the calibrated start.
     """
     labels = as_labels(labels)
     n, n_features, n_classes = rows_of(batch), X.shape[1], len(state["tree"].leaf_of)
@@ -85,7 +88,7 @@ def fit(
     calibrated = options
     for number in range(options.n_trees):
         own = options._replace(seed=options.seed + number)
-        tree = _cluster(own, X, rows, labels, n_classes)
+        tree = _cluster(own, X, rows, labels, n_classes, above)
         tree.mass[:] = mass
         own, blocks, neighbors = _train_tree(_Task(own, rows, labels, tree, scale, n_jobs))
         if neighbors is not None:
@@ -374,15 +377,27 @@ def _parallel(function: Callable, *arguments: list, n_jobs: int) -> list:
 # -- the tree over the labels --------------------------------------------------------------------------------------
 
 
-def _cluster(options: Options, X: Any, rows: Rows, labels: Labels, n_classes: int) -> LabelTree:
-    """The tree over all labels that have rows."""
+def _cluster(
+    options: Options, X: Any, rows: Rows, labels: Labels, n_classes: int, above: sp.csr_array | None
+) -> LabelTree:
+    """The tree over all labels that have rows: labels of similar rows, and of a taxonomy's same nodes, are close."""
     rng = np.random.default_rng(options.seed)
     present = np.unique(labels.label)
     if len(present) <= options.arity:  # one leaf holds them all
         return grow_tree(np.zeros((n_classes, 1), np.float32), present, options.arity, n_classes, rng)
     per_label = np.repeat(rows.factor * rows.weight, np.diff(labels.pointer)).astype(np.float32)
     Y = sp.csr_array((per_label, labels.label, labels.pointer), shape=(X.shape[0], n_classes))
-    return grow_tree(embed(mean_directions(X, Y), N_DIMS, rng), present, options.arity, n_classes, rng)
+    places = embed(mean_directions(X, Y), N_DIMS, rng)
+    if above is not None:
+        places = np.hstack([places, TAXONOMY * embed(rare_ancestors(above), N_DIMS, rng)])
+    return grow_tree(places, present, options.arity, n_classes, rng)
+
+
+def rare_ancestors(above: sp.csr_array) -> sp.csr_array:
+    """The ancestors of each label, each weighted by -log of the share of the labels below it, scaled to length 1."""
+    n_below = np.bincount(above.indices, minlength=above.shape[1])
+    weighted = above @ sp.diags_array(np.log((above.shape[0] + 1) / np.maximum(n_below, 1)).astype(np.float32))
+    return sp.csr_array(sp.diags_array(_inverse(row_norms(weighted)).astype(np.float32)) @ weighted)
 
 
 def mean_directions(X: Any, Y: sp.csr_array) -> Any:
