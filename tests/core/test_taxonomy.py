@@ -93,7 +93,7 @@ def test_fit_refuses_a_hierarchy_without_the_labels_and_keeps_the_model(data, mo
 
 
 def test_predicted_paths_are_the_deepest_nodes_of_enough_probability(data, model):
-    X, taxonomy, confidence = data[0][1000:], model.taxonomy_, 0.9
+    X, taxonomy, confidence = data[0][1000:], model.taxonomy_, 0.6
     found = model.predict_path(X, confidence)
     probabilities = model.predict_proba(X) @ taxonomy.ancestors(taxonomy.find(model.classes_))
     for row, key in enumerate(found.keys):

@@ -394,9 +394,13 @@ def _cluster(
 
 
 def rare_ancestors(above: sp.csr_array) -> sp.csr_array:
-    """The ancestors of each label, each weighted by -log of the share of the labels below it, scaled to length 1."""
+    """The ancestors of each label, weighted by -log of the share of the labels below each, scaled to length 1.
+
+    A node above a single label groups nothing and does not count.
+    """
     n_below = np.bincount(above.indices, minlength=above.shape[1])
-    weighted = above @ sp.diags_array(np.log((above.shape[0] + 1) / np.maximum(n_below, 1)).astype(np.float32))
+    rarity = np.where(n_below > 1, np.log(above.shape[0] / np.maximum(n_below, 1)), 0.0)
+    weighted = above @ sp.diags_array(rarity.astype(np.float32))
     return sp.csr_array(sp.diags_array(_inverse(row_norms(weighted)).astype(np.float32)) @ weighted)
 
 
