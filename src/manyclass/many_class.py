@@ -107,7 +107,7 @@ class ManyClassClassifier(ClassifierMixin, BaseEstimator):
         self : object
             Fitted estimator.
         """
-        model = self._make(X, y, online=False)
+        model = LabelTreeClassifier(**self.get_params())
         self.estimator_ = model.fit(X, y, sample_weight, hierarchy=hierarchy, label_features=label_features)
         return self
 

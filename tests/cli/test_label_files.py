@@ -36,7 +36,7 @@ def test_paths_may_be_given_instead_of_parents(call, things, tmp_path):
     "text, message",
     [
         ("label,text\na,b", "the first line must be 'label,description'."),
-        ("label,description\na", "row 1 must have a label and a description, it has 1 fields."),
+        ("label,description\na", "row 1 must be a label and a description, it has 1 fields."),
         ("label,description\na,b\na,c", "row 2 has the label 'a' again."),
         ("label,description\n", "there are no rows."),
     ],

@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 
-from manyclass import LabelTreeClassifier, ManyClassClassifier, ModelFormatError, RecallTreeClassifier, Taxonomy
-from manyclass import load_model
+from manyclass import (
+    LabelTreeClassifier,
+    ManyClassClassifier,
+    ModelFormatError,
+    RecallTreeClassifier,
+    Taxonomy,
+    load_model,
+)
 from manyclass.core import model_file
 from manyclass.metrics import path_accuracy
 

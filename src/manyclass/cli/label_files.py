@@ -69,7 +69,7 @@ def _read(option: str, path: str) -> tuple[str, dict[str, str]]:
         if not line:
             continue
         if len(line) != 2 or not line[0]:
-            raise CommandError(f"{path}: row {number} must have a label and a {lines[0][1]}, it has {len(line)} fields.")
+            raise CommandError(f"{path}: row {number} must be a label and a {lines[0][1]}, it has {len(line)} fields.")
         if line[0] in pairs:
             raise CommandError(f"{path}: row {number} has the label {line[0]!r} again.")
         pairs[line[0]] = line[1]

@@ -9,8 +9,9 @@ from sklearn.utils.validation import column_or_1d
 from ..core.classes import ClassIndex
 from ..core.validation import check_labels, without_padding
 
-# The weight of a description. Chosen on held-out training rows of WordNet and ICD-10-CM (docs/label_descriptions.md).
-WEIGHT = 1.0
+# Weights of a description as a row: of a label that has rows, and of one without any. Chosen on held-out training rows
+# of WordNet (docs/label_descriptions.md): more helps labels without rows and costs accuracy of the others.
+WITH_ROWS, ALONE = 1.0, 2.0
 
 
 def split_descriptions(label_features: Any) -> tuple[np.ndarray, Any]:
@@ -33,23 +34,31 @@ def split_descriptions(label_features: Any) -> tuple[np.ndarray, Any]:
     return labels, vectors
 
 
-def with_rows(X: Any, y: np.ndarray, weights: np.ndarray, labels: np.ndarray, vectors: Any) -> tuple[Any, Any, Any]:
-    """The rows with the descriptions before them; X and vectors are checked."""
-    weights = np.concatenate([np.full(len(labels), WEIGHT, weights.dtype), weights])
+def weights_of(labels: np.ndarray, known: Any) -> np.ndarray:
+    """The weight of each description; `known` are the labels that have rows."""
+    return np.where(np.isin(labels, known), WITH_ROWS, ALONE)
+
+
+def with_rows(X: Any, y: np.ndarray, weights: np.ndarray, described: tuple[np.ndarray, Any], known: Any) -> tuple:
+    """The rows with the descriptions before them. `known` are labels that have had rows before."""
+    labels, vectors = described
     ClassIndex(np.unique(y)).check_kind(labels)
-    return _stack(vectors, X), np.concatenate([labels, y]), weights
+    own = weights_of(labels, np.concatenate([np.unique(y), known]))
+    return _stack(vectors, X), np.concatenate([labels, y]), np.concatenate([own, weights])
 
 
-def with_columns(X: Any, matrix: Any, weights: np.ndarray, labels: np.ndarray, vectors: Any) -> tuple[Any, Any, Any]:
+def with_columns(X: Any, matrix: Any, weights: np.ndarray, described: tuple[np.ndarray, Any], known: Any) -> tuple:
     """The same for a matrix of labels, whose column numbers are the labels."""
+    labels, vectors = described
     if labels.dtype.kind not in "iu" or labels.min(initial=0) < 0 or labels.max(initial=-1) >= matrix.shape[1]:
         raise ValueError(
             f"The labels of label_features must be numbers of columns of y, from 0 to {matrix.shape[1] - 1}."
         )
     ones = np.ones(len(labels), matrix.dtype)
-    described = sp.csr_array((ones, (np.arange(len(labels)), labels)), shape=(len(labels), matrix.shape[1]))
-    weights = np.concatenate([np.full(len(labels), WEIGHT, weights.dtype), weights])
-    return _stack(vectors, X), sp.csr_array(sp.vstack([described, matrix], format="csr")), weights
+    indicator = sp.csr_array((ones, (np.arange(len(labels)), labels)), shape=(len(labels), matrix.shape[1]))
+    own = weights_of(labels, np.concatenate([np.unique(matrix.indices), known]))
+    matrix = sp.csr_array(sp.vstack([indicator, matrix], format="csr"))
+    return _stack(vectors, X), matrix, np.concatenate([own, weights])
 
 
 def _stack(vectors: Any, X: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import math
 from numbers import Integral, Real
+from typing import Any
 
 from sklearn.base import clone
 
@@ -11,7 +12,7 @@ from ..core.options import check_options, flag, integer, real
 from ..core.taxonomy import as_taxonomy, to_arrays
 from ..core.validation import NARROW, without_padding
 from . import model
-from .descriptions import WEIGHT, split_descriptions, with_columns, with_rows
+from .descriptions import split_descriptions, weights_of, with_columns, with_rows
 
 
 class LabelTreeClassifier(MultilabelClassifier):
@@ -129,7 +130,8 @@ class LabelTreeClassifier(MultilabelClassifier):
     _model = model
     _dense_columns = "centre"
     _online = False  # whether training began with `partial_fit`
-    _hierarchy = _described = None  # while `fit` or `partial_fit` runs: its arguments `hierarchy`, `label_features`
+    _hierarchy: Any = None  # the argument `hierarchy` while `fit` runs
+    _described: Any = None  # the argument `label_features` while `fit` or `partial_fit` runs
     _removed = {**MultilabelClassifier._removed, "tree": "means", "loss": "auto"}
     _constraints = {
         "arity": integer(4, model.MOST_OUTPUTS),
@@ -269,7 +271,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         def train():
             if X is None and y is None and described is not None:
                 labels, vectors = described
-                return self._partial_fit(vectors, labels, classes, [WEIGHT] * len(labels))
+                return self._partial_fit(vectors, labels, classes, weights_of(labels, self._known_labels()))
             self._described = described
             self._partial_fit(X, without_padding(y), without_padding(classes), sample_weight)
             self._described = None
@@ -278,18 +280,21 @@ class LabelTreeClassifier(MultilabelClassifier):
         return self._learn_more(train)
 
     def _check_rows(self, X, y, sample_weight, reset: bool):
-        X, y, weights = super()._check_rows(X, y, sample_weight, reset)
-        if self._described is None:
-            return X, y, weights
-        labels, vectors = self._described
-        return with_rows(X, y, weights, labels, self._check_inputs_to_learn(vectors, False))
+        rows = super()._check_rows(X, y, sample_weight, reset)
+        return rows if self._described is None else with_rows(*rows, *self._checked_descriptions(reset))
 
     def _check_matrix(self, X, y, sample_weight, reset: bool):
-        X, matrix, weights = super()._check_matrix(X, y, sample_weight, reset)
-        if self._described is None:
-            return X, matrix, weights
+        rows = super()._check_matrix(X, y, sample_weight, reset)
+        return rows if self._described is None else with_columns(*rows, *self._checked_descriptions(reset))
+
+    def _checked_descriptions(self, reset: bool):
+        """The descriptions with vectors that kernels accept, and the labels that have had rows before."""
         labels, vectors = self._described
-        return with_columns(X, matrix, weights, labels, self._check_inputs_to_learn(vectors, False))
+        return (labels, self._check_inputs_to_learn(vectors, False)), [] if reset else self._known_labels()
+
+    def _known_labels(self):
+        """The labels that have had rows or descriptions."""
+        return self._index.array if hasattr(self, "_index") else []
 
     def _arguments_of_fit(self):
         if self._hierarchy is None:
