@@ -110,8 +110,8 @@ def main() -> int:
     text = (
         f"`python benchmarks/label_text.py` writes this page. {about['machine']}; commit {commit()}. "
         f"LabelTreeClassifier with default options on WordNet; {len(rows.held_out):,} of {len(rows.described[0]):,} "
-        "labels are held out. A description is that of `load_wordnet_labels`: words of the synset and its definition. With "
-        "`partial_fit`, new labels and their rows come after `fit`, each row once."
+        "labels are held out. A description is that of `load_wordnet_labels`: words of the synset and its definition. "
+        "With `partial_fit`, new labels and their rows come after `fit`, each row once."
     )
     head = ["learned with", "given", "rows per new label", "new labels %", "other labels %"]
     table = markdown_table(head, [*batch(rows), *online(rows)])

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from manyclass import LabelTreeClassifier, ManyClassClassifier
+from manyclass.label_tree.descriptions import ALONE, WITH_ROWS
 
 N_LABELS, N_WORDS = 40, 600
 
@@ -72,12 +73,12 @@ def test_a_new_label_with_a_description_comes_online(data, plain):
 def test_a_description_is_a_row_before_the_rows(data):
     X, y = data[0][:300], data[1][:300]
     labels, vectors = described(range(N_LABELS))
-    a = LabelTreeClassifier(random_state=0).fit(X, y, label_features=(labels, vectors))
-    b = LabelTreeClassifier(random_state=0).fit(sp.vstack([vectors, X]), np.concatenate([labels, y]))
-    c = LabelTreeClassifier(random_state=0).partial_fit(X, y, label_features=(labels.tolist(), vectors.toarray()))
-    d = LabelTreeClassifier(random_state=0).partial_fit(sp.vstack([vectors, X]), np.concatenate([labels, y]))
-    for one, other in ((a, b), (c, d)):
-        np.testing.assert_array_equal(one.predict_topk(data[2], 3)[1], other.predict_topk(data[2], 3)[1])
+    weights = np.concatenate([np.where(np.isin(labels, y), WITH_ROWS, ALONE), np.ones(300)])
+    rows = sp.vstack([vectors, X]), np.concatenate([labels, y])
+    for train in (LabelTreeClassifier.fit, LabelTreeClassifier.partial_fit):
+        a = train(LabelTreeClassifier(random_state=0), X, y, label_features=(labels.tolist(), vectors))
+        b = train(LabelTreeClassifier(random_state=0), *rows, sample_weight=weights)
+        np.testing.assert_array_equal(a.predict_topk(data[2], 3)[1], b.predict_topk(data[2], 3)[1])
 
 
 def test_columns_of_a_matrix_are_described_by_their_numbers(data):
