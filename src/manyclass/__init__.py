@@ -34,6 +34,7 @@ _MODULES = {
     "SGD": ".core.learners",
     "SpectralFilter": ".spectral_tree.estimator",
     "SpectralTreeClassifier": ".spectral_tree.estimator",
+    "Taxonomy": ".core.taxonomy",
     "load_model": ".estimators",
     "save_pipeline": ".estimators",
 }
@@ -53,6 +54,7 @@ __all__ = [
     "RecallTreeClassifier",
     "SpectralFilter",
     "SpectralTreeClassifier",
+    "Taxonomy",
     "__version__",
     "load_model",
     "save_pipeline",

@@ -88,7 +88,7 @@ class ManyClassClassifier(ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None, hierarchy=None, label_features=None):
         """Choose the algorithm and fit it from scratch.
 
         Parameters
@@ -99,13 +99,16 @@ class ManyClassClassifier(ClassifierMixin, BaseEstimator):
             Labels, or zeros and ones for several labels per row.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows.
+        hierarchy, label_features : optional
+            A taxonomy and descriptions of the labels, as in `LabelTreeClassifier.fit`.
 
         Returns
         -------
         self : object
             Fitted estimator.
         """
-        self.estimator_ = self._make(X, y, online=False).fit(X, y, sample_weight)
+        model = LabelTreeClassifier(**self.get_params())
+        self.estimator_ = model.fit(X, y, sample_weight, hierarchy=hierarchy, label_features=label_features)
         return self
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
@@ -144,6 +147,7 @@ class ManyClassClassifier(ClassifierMixin, BaseEstimator):
     predict_topk = _of_model("predict_topk")
     predict_proba = _of_model("predict_proba")
     diagnose = _of_model("diagnose")
+    predict_path = _of_model("predict_path")
     predictor = _of_model("predictor")
     save = _of_model("save")
 

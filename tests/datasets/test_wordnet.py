@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from manyclass.datasets import Dataset, gloss_vectorizer, load_wordnet
+from manyclass import Taxonomy
+from manyclass.datasets import Dataset, gloss_vectorizer, load_wordnet, load_wordnet_labels
 
 
 @pytest.fixture(scope="module")
@@ -56,3 +57,14 @@ def test_is_frozen(wordnet):
 def test_licence_ships_beside_the_data():
     text = (files("manyclass.datasets") / "WORDNET_LICENSE.txt").read_text(encoding="utf-8")
     assert "WordNet 3.0 Copyright 2006 by Princeton University.  All rights reserved." in text
+
+
+def test_labels_have_a_place_in_the_tree_and_a_description(wordnet):
+    known = load_wordnet_labels()
+    taxonomy = Taxonomy.from_parents(known.parents)
+    assert len(taxonomy) == 5_556 + 1 and taxonomy.depth.max() == 18
+    assert (taxonomy.find(wordnet.label_names) > 0).all()
+    assert taxonomy.path("fox.n.02118333")[-2:] == ("canine.n.02083346", "fox.n.02118333")
+    assert known.descriptions.shape == (4_796,)
+    words = gloss_vectorizer(wordnet.feature_names).transform(known.descriptions)
+    assert np.diff(words.indptr).min() >= 1  # every description has words of the rows

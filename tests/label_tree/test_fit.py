@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
+from manyclass import LabelTreeClassifier
 from manyclass.core.columns import apply, as_matrix, measure
 from manyclass.core.inputs import Dense
 from manyclass.core.protocol import Labels
@@ -360,3 +361,17 @@ def test_only_columns_larger_than_nearly_all_others_of_text_are_scaled():
     columns = measure(as_batch(huge, True), np.ones(400), 300, False)
     assert np.flatnonzero(columns.factor != 1).tolist() == [7]
     assert 1 < np.abs(apply({"scaling": columns}, as_batch(huge, True)).values).max() < 20
+
+
+def test_a_taxonomy_brings_its_labels_together():
+    """Labels of random rows have nothing in common but their parents, of which each has as many as a leaf."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1280, 30)).astype(np.float32), np.arange(1280) % 64
+    parents = {label: f"parent {label % 8}" for label in range(64)}
+
+    def together(**given):
+        model = LabelTreeClassifier(arity=8, n_epochs=1, neighbors=False, random_state=0).fit(X, y, **given)
+        leaves = model._state["tree"].leaf_of[:64]
+        return np.mean([leaves[a] == leaves[b] for a in range(64) for b in range(a) if a % 8 == b % 8])
+
+    assert together(hierarchy=parents) > 0.5 > 0.3 > together()

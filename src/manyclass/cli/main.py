@@ -140,6 +140,22 @@ def train(
         ),
     ] = None,
     test: Annotated[str | None, typer.Option(help="Data file to evaluate the trained model on.")] = None,
+    label_text: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CSV",
+            help="Descriptions of labels: a CSV file with the columns label and description. Labels without rows can "
+            "be predicted then. For label trees trained on all rows at once, and tables with text.",
+        ),
+    ] = None,
+    hierarchy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CSV",
+            help="Taxonomy of the labels: a CSV file with the columns label and parent, or label and path, such as "
+            "'Food > Fruit > Apple'. For label trees trained on all rows at once.",
+        ),
+    ] = None,
     epochs: Annotated[
         int | None,
         typer.Option(min=1, help="Passes over the data. Default: 5; pipes: 1; all rows at once: the estimator's."),

@@ -29,6 +29,7 @@ from ..trained import LabelColumns, Trained, initial_names, open_model
 from .algorithms import choose_algorithm, learns_at_once, make_estimator
 from .evaluate import evaluate, table
 from .files import can_read_once, check_model_name, only_writer, open_source, open_training_source
+from .label_files import check_label_files, label_arguments
 from .messages import INTERRUPTED, CommandError, notice_if_slow, printable, row_progress, stderr
 from .rows import Features, PipeRows, RowStore, arrays_of, take, warn_sorted
 
@@ -48,6 +49,8 @@ class Plan:
     algorithm: str | None
     option: list[str] | None
     test: str | None
+    label_text: str | None
+    hierarchy: str | None
     epochs: int | None
     seed: int
     shuffle: bool
@@ -86,7 +89,14 @@ class Plan:
             "in_memory": self.in_memory,
             "max_memory": self.max_memory,
             "start_from": None if self.start_from is None else _fingerprint(self.start_from),
+            **{name: _fingerprint(path) for name, path in self.about_labels.items()},
         }
+
+    @property
+    def about_labels(self) -> dict[str, str]:
+        """The files about labels."""
+        paths = {"label_text": self.label_text, "hierarchy": self.hierarchy}
+        return {name: path for name, path in paths.items() if path is not None}
 
 
 def run(**options: Any) -> None:
@@ -109,6 +119,7 @@ def _run(plan: Plan) -> None:
             f"{plan.data}: {algorithm} does not support several labels per row: use label-tree or spectral-tree."
         )
     _check_test(plan, source.reading)
+    check_label_files(plan.about_labels, algorithm, source.reading, plan.online)
     if plan.online and not learns_online(ESTIMATORS[algorithm]):
         raise CommandError(f"{algorithm} trains on all rows at once: omit --online, --checkpoint-every, --start-from.")
     identity = plan.identity(algorithm)
@@ -230,6 +241,7 @@ def _train(plan: Plan, trained: Trained, source: Source, base: Trained | None) -
     features = Features(source.reading, base.reading if base else None)
     in_memory = plan.in_memory or not learns_online(trained.estimator)
     if can_read_once(plan.data) and not in_memory:
+        check_label_files(plan.about_labels, "", source.reading, True)
         return Training(plan, trained, PipeRows(source, features, plan.seed, plan.shuffle)).run()
     folder = os.path.dirname(os.path.realpath(plan.model))
     max_bytes = sys.maxsize if in_memory else int(2**30 * plan.max_memory)
@@ -244,6 +256,7 @@ def _train(plan: Plan, trained: Trained, source: Source, base: Trained | None) -
     resumed = trained.training["examples"] > 0
     if in_memory or (store.in_memory and learns_at_once(trained.estimator) and not (plan.online or resumed)):
         return _fit(plan, trained, store.whole())
+    check_label_files(plan.about_labels, "", trained.reading, True)
     Training(plan, trained, store).run()
 
 
@@ -377,7 +390,7 @@ def _fit(plan: Plan, trained: Trained, rows: Chunk) -> None:
     stderr.print(f"training on {X.shape[0]:,} rows at once")
     try:
         with notice_if_slow():
-            clf.fit(X, y, sample_weight=weights)
+            clf.fit(X, y, sample_weight=weights, **label_arguments(plan.about_labels, trained.reading, y))
     except KeyboardInterrupt:
         stderr.print("Interrupted; nothing was saved. With --online, training can be interrupted and resumed.")
         raise SystemExit(INTERRUPTED) from None

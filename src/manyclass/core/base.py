@@ -2,7 +2,7 @@
 
 import copy as shallow
 from abc import ABCMeta, abstractmethod
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
@@ -24,6 +24,7 @@ from .progress import Progress
 from .protocol import Labels
 from .replay import BLOCK, FULL, REPEAT, TIMES, draw_slots, new_replay, remember, rows_of_slots, with_labels, with_space
 from .state import copy
+from .taxonomy import TaxonomyMixin
 from .validation import (
     HEAVIEST,
     NARROW,
@@ -48,7 +49,7 @@ def learns_online(estimator: Any) -> bool:
     return hasattr(estimator._model, "learn")
 
 
-class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class ManyClassifier(TaxonomyMixin, PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Base class of all classifiers. A subclass has `_model`, its algorithm's module, and `_constraints`."""
 
     _constraints: dict[str, Constraint]
@@ -75,9 +76,13 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
         self : object
             Fitted estimator.
         """
+        return self._fit_anew(lambda new: new._fit(X, without_padding(y), sample_weight))
+
+    def _fit_anew(self, train: Callable[[Any], Any]):
+        """Train a copy and take over its attributes."""
         new = shallow.copy(self)  # until it is trained, and after an error, this estimator stays as it is
         new._slim, new._precision, new._extra, new._names = False, "float32", {}, None
-        new._fit(X, without_padding(y), sample_weight)
+        train(new)
         check_training(new._state, thorough=True)
         with self._lock.writing():
             self._replace_attributes(new.__dict__, keep=[*self._get_param_names(), "_lock"])
@@ -156,10 +161,16 @@ class ManyClassifier(PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator
         self : object
             The estimator.
         """
+        return self._learn_more(
+            lambda: self._partial_fit(X, without_padding(y), without_padding(classes), sample_weight)
+        )
+
+    def _learn_more(self, train: Callable[[], Any]):
+        """Train while no other thread predicts; after an error, the model is as it was."""
         with self._lock.writing(), self._unchanged_on_error():
             if self._slim:
                 raise ValueError("This is a slim model, which can only predict: load the full model to train it.")
-            return self._partial_fit(X, without_padding(y), without_padding(classes), sample_weight)
+            return train()
 
     def _partial_fit(self, X, y, classes, sample_weight):
         first = not hasattr(self, "_state")

@@ -21,6 +21,7 @@ from .precision import PRECISIONS, narrow, widen
 from .protocol import Model
 from .replay import Replay, check_replay, packed
 from .state import unflatten
+from .taxonomy import TaxonomyArrays, check_taxonomy
 from .validation import check_text
 
 FORMAT_VERSION = 3  # of the metadata and the meaning of the arrays; all versions up to this one can be read
@@ -126,7 +127,7 @@ class FilesMixin:
         """The arrays and the metadata of a file, or a ValueError if `load_model` would refuse them."""
         self._check_options()
         options, state = self._options, dict(self._state)
-        replay, columns = state.pop("replay", None), state.pop("scaling", None)
+        replay, columns, taxonomy = (state.pop(name, None) for name in ("replay", "scaling", "taxonomy"))
         if hasattr(self._model, "trim"):
             state = self._model.trim(state, len(self._index))
         if slim:
@@ -135,6 +136,8 @@ class FilesMixin:
             state["replay"] = packed(replay, len(self._index))
         if columns is not None:
             state["scaling"] = columns
+        if taxonomy is not None:
+            state["taxonomy"] = taxonomy
         arrays, kind = _labels_to_arrays(self._index)
         for group, texts in (("feature_names", getattr(self, "feature_names_in_", None)), ("names", self._names)):
             if texts is not None:
@@ -174,7 +177,7 @@ def load(estimators: dict[str, Any], path: str | PathLike, mmap: bool, verify: b
 
 def groups_of_file(model: Model, slim: bool = False) -> dict[str, Any]:
     """The groups of an algorithm, and those that every estimator may have."""
-    shared: dict[str, Any] = {"scaling": (Columns, None)}
+    shared: dict[str, Any] = {"scaling": (Columns, None), "taxonomy": (TaxonomyArrays, None)}
     if hasattr(model, "learn") and not slim:
         shared["replay"] = Replay, None
     return {**model.GROUPS, **shared}
@@ -231,7 +234,7 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
         arrays = model.arrays_from_file(arrays)
     groups = groups_of_file(model, out._slim)
     out._state = unflatten(widen(arrays, groups, out._precision), groups)
-    replay, columns = out._state.pop("replay", None), out._state.pop("scaling", None)
+    replay, columns, taxonomy = (out._state.pop(name, None) for name in ("replay", "scaling", "taxonomy"))
     model.check(out._options, out._state, n, len(out._index), out._slim)
     if replay is not None:
         check_replay(replay, n, len(out._index))
@@ -239,6 +242,9 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
     if columns is not None:
         check_columns(columns, n)
         out._state["scaling"] = columns
+    if taxonomy is not None:
+        check_taxonomy(taxonomy)
+        out._state["taxonomy"] = taxonomy
     if verify:
         check_finite(out._state)
     fitted = _from_json(metadata["fitted"])

@@ -130,10 +130,15 @@ class MultilabelClassifier(ManyClassifier):
 
         batch, n_jobs, columns = self._batch(X), n_threads(self.n_jobs), self._state.pop("scaling", None)
         model = self._model
-        self._options = model.fit(self._options, self._state, X, batch, labels, weights, n_jobs, report)
+        rows = X, batch, labels, weights
+        self._options = model.fit(self._options, self._state, *rows, n_jobs, report, **self._arguments_of_fit())
         if columns is not None:
             self._state["scaling"] = columns
         self.n_epochs_ = self._options.n_epochs
+
+    def _arguments_of_fit(self) -> dict[str, Any]:
+        """Further arguments of the model's `fit`."""
+        return {}
 
     def _check_matrix(self, X, y, sample_weight, reset: bool):
         if self.class_weight is not None:

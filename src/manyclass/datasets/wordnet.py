@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from .packed import read_packed, unpack_names, unpack_split
 
 SHIPPED = "wordnet-hypernym"
+SHIPPED_LABELS = "wordnet-labels"
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,50 @@ class Dataset:
     y_test: np.ndarray
     label_names: np.ndarray
     feature_names: np.ndarray
+
+
+@dataclass(frozen=True)
+class LabelData:
+    """What is known of the labels of a data set.
+
+    Attributes
+    ----------
+    parents : dict of str to str or None
+        The parent of each label and of all nodes above them; None at the top.
+    descriptions : ndarray of str, shape (n_classes,)
+        A text for each class.
+    """
+
+    parents: dict[str, str | None]
+    descriptions: np.ndarray
+
+
+def load_wordnet_labels() -> LabelData:
+    """Load the hypernym tree and the definitions of the 4,796 labels of `load_wordnet`.
+
+    Returns
+    -------
+    LabelData
+        The tree has 5,556 nodes and is up to 18 levels deep; 1,682 labels are inner nodes. The parent of a synset is
+        its first hypernym. A description is the words of the synset and its definition.
+
+    Notes
+    -----
+    WordNet 3.0 Copyright 2006 by Princeton University. Its licence is WORDNET_LICENSE.txt beside the data.
+
+    Examples
+    --------
+    >>> from manyclass.datasets import load_wordnet, load_wordnet_labels
+    >>> known = load_wordnet_labels()
+    >>> known.parents["fox.n.02118333"]
+    'canine.n.02083346'
+    >>> known.descriptions[load_wordnet().label_names == "fox.n.02118333"][0][:36]
+    'fox alert carnivorous mammal with po'
+    """
+    arrays = read_packed(files("manyclass.datasets") / f"{SHIPPED_LABELS}.npz.xz")
+    nodes, parent = unpack_names(arrays, "nodes").tolist(), arrays["parent"].tolist()
+    parents = {node: nodes[above] if above >= 0 else None for node, above in zip(nodes, parent, strict=True)}
+    return LabelData(parents, unpack_names(arrays, "descriptions"))
 
 
 def load_wordnet() -> Dataset:

@@ -2,14 +2,17 @@
 
 import math
 from numbers import Integral, Real
+from typing import Any
 
 from sklearn.base import clone
 
 from ..core.losses import LOGISTIC, SOFTMAX
 from ..core.multilabel import MultilabelClassifier
 from ..core.options import check_options, flag, integer, real
-from ..core.validation import NARROW
+from ..core.taxonomy import as_taxonomy, to_arrays
+from ..core.validation import NARROW, without_padding
 from . import model
+from .descriptions import split_descriptions, weights_of, with_columns, with_rows
 
 
 class LabelTreeClassifier(MultilabelClassifier):
@@ -127,6 +130,8 @@ class LabelTreeClassifier(MultilabelClassifier):
     _model = model
     _dense_columns = "centre"
     _online = False  # whether training began with `partial_fit`
+    _hierarchy: Any = None  # the argument `hierarchy` while `fit` runs
+    _described: Any = None  # the argument `label_features` while `fit` or `partial_fit` runs
     _removed = {**MultilabelClassifier._removed, "tree": "means", "loss": "auto"}
     _constraints = {
         "arity": integer(4, model.MOST_OUTPUTS),
@@ -183,6 +188,124 @@ class LabelTreeClassifier(MultilabelClassifier):
     def _params_from_file(cls, params):
         auto = [name for name in ("n_epochs", "n_trees") if params.get(name) == "auto"]  # of older versions
         return super()._params_from_file({name: value for name, value in params.items() if name not in auto})
+
+    def fit(self, X, y, sample_weight=None, hierarchy=None, label_features=None):
+        """Fit the model from scratch.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data. Sparse data stay sparse.
+        y : array-like of shape (n_samples,), or matrix of shape (n_samples, n_labels)
+            One label per row, of any type that scikit-learn accepts; or, for several labels per row, a dense or sparse
+            matrix of zeros and ones. Rows and columns of zeros are allowed. A dense y of shape (n_samples, 1) is one
+            label per row, with scikit-learn's warning; a sparse one is a matrix with a single label. The column names
+            of a DataFrame are kept as `label_names_`.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the rows.
+        hierarchy : mapping, Taxonomy or "path", optional
+            A taxonomy of the labels: the parent of each label, or its path, such as "Food > Fruit > Apple"; "path" if
+            the labels are such paths themselves. It must contain every label. Labels that are close in it are grouped
+            together, and `predict_path` predicts its nodes. It is kept in the model as `taxonomy_`.
+        label_features : tuple (labels, vectors), optional
+            Descriptions of labels: a list of labels, and a matrix with the columns of X that has a row for each, for
+            example their names and definitions, vectorized as the rows are. Labels without training rows can be
+            predicted then. With a matrix y, labels are the numbers of its columns.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+
+        Examples
+        --------
+        >>> from sklearn.feature_extraction.text import TfidfVectorizer
+        >>> from manyclass import LabelTreeClassifier
+        >>> texts = ["red apple", "green apple", "sweet pear", "fast car", "slow car", "long train"]
+        >>> y = ["apple", "apple", "pear", "car", "car", "train"]
+        >>> parents = {"apple": "fruit", "pear": "fruit", "car": "vehicle", "train": "vehicle"}
+        >>> vectorizer = TfidfVectorizer().fit([*texts, "a two wheeled bicycle"])
+        >>> described = ["bicycle"], vectorizer.transform(["a two wheeled bicycle"])
+        >>> model = LabelTreeClassifier(random_state=0)
+        >>> _ = model.fit(vectorizer.transform(texts), y, hierarchy={**parents, "bicycle": "vehicle"},
+        ...               label_features=described)
+        >>> print(model.predict(vectorizer.transform(["my bicycle"])))
+        ['bicycle']
+        >>> model.taxonomy_.path("bicycle")
+        ('vehicle', 'bicycle')
+        """
+
+        def train(new):
+            new._hierarchy = hierarchy
+            new._described = None if label_features is None else split_descriptions(label_features)
+            new._fit(X, without_padding(y), sample_weight)
+            new._hierarchy = new._described = None
+
+        return self._fit_anew(train)
+
+    def partial_fit(self, X, y, classes=None, sample_weight=None, label_features=None):
+        """Learn more rows, one by one in the given order. Labels may be new.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or None
+            Training data. None if there are only descriptions.
+        y : array-like of shape (n_samples,), or matrix of shape (n_samples, n_labels), or None
+            As in `fit`, and of the same kind in all calls. New labels are appended to `classes_`; a matrix with more
+            columns than before adds labels. A narrower matrix is an error.
+        classes : array-like, optional
+            Labels known in advance, sorted into `classes_` in the first call and appended in later calls. Only with
+            one label per row.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the rows.
+        label_features : tuple (labels, vectors), optional
+            Descriptions of labels, as in `fit`; they are learned before the rows.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+        """
+        described = None if label_features is None else split_descriptions(label_features)
+
+        def train():
+            if X is None and y is None and described is not None:
+                labels, vectors = described
+                return self._partial_fit(vectors, labels, classes, weights_of(labels, self._known_labels()))
+            self._described = described
+            self._partial_fit(X, without_padding(y), without_padding(classes), sample_weight)
+            self._described = None
+            return self
+
+        return self._learn_more(train)
+
+    def _check_rows(self, X, y, sample_weight, reset: bool):
+        rows = super()._check_rows(X, y, sample_weight, reset)
+        return rows if self._described is None else with_rows(*rows, *self._checked_descriptions(reset))
+
+    def _check_matrix(self, X, y, sample_weight, reset: bool):
+        rows = super()._check_matrix(X, y, sample_weight, reset)
+        return rows if self._described is None else with_columns(*rows, *self._checked_descriptions(reset))
+
+    def _checked_descriptions(self, reset: bool):
+        """The descriptions with vectors that kernels accept, and the labels that have had rows before."""
+        labels, vectors = self._described
+        return (labels, self._check_inputs_to_learn(vectors, False)), [] if reset else self._known_labels()
+
+    def _known_labels(self):
+        """The labels that have had rows or descriptions."""
+        return self._index.array if hasattr(self, "_index") else []
+
+    def _arguments_of_fit(self):
+        if self._hierarchy is None:
+            return {}
+        taxonomy = self._hierarchy = as_taxonomy(self._hierarchy, self._index.array)
+        return {"above": taxonomy.ancestors(taxonomy.find(self._index.array))}
+
+    def _train(self, X, labels, weights, rng):
+        super()._train(X, labels, weights, rng)
+        if self._hierarchy is not None:
+            self._state["taxonomy"] = to_arrays(self._hierarchy)
 
     def _fit(self, X, y, sample_weight):
         self._online = False

@@ -54,6 +54,7 @@ from .weights import LANES, SIZES, Blocks, PackedBlocks, packed, weights_of
 
 N_DIMS = 64  # in which labels are grouped
 FEW_ROWS = 3.0  # per label: up to here votes have their full weight
+TAXONOMY = np.float32(1.0)  # weight of a taxonomy against the mean rows where labels are grouped
 N_SAMPLE = 1 << 14  # (node, row) pairs from which the start is calibrated
 # Weights of sparse rows are left out up to the absolute value 4 / rows per label, at least 0.1 and at most 1, routers
 # half of it. On held-out rows of text, 1 is more accurate than 0.1 with 4 rows per label; 0.5 is less accurate with 20.
@@ -102,13 +103,15 @@ def fit(
     weights: np.ndarray,
     n_jobs: int,
     report: Callable,
+    above: sp.csr_array | None = None,
 ) -> Options:
     """Build the tree from all rows, then train every node on its rows. Mutates: state.
 
-    `X` and `batch` are the same rows. Returns the options with the calibrated start.
+    `X` and `batch` are the same rows; `above` are the nodes of a taxonomy that contain each label. Returns the options
+    with the calibrated start.
     """
     rows = Given(batch, as_labels(labels), weights)
-    sizes = Sizes(X.shape[1], len(state["tree"].leaf_of), isinstance(batch, Csr))
+    sizes = Sizes(X.shape[1], len(state["tree"].leaf_of), isinstance(batch, Csr), above)
     options, new = fit_parts(Here(n_jobs), options, [rows], sizes, report)
     state.clear()
     state.update(new)
@@ -121,6 +124,7 @@ class Sizes(NamedTuple):
     n_features: int
     n_classes: int
     sparse: bool
+    above: sp.csr_array | None = None  # nodes of a taxonomy that contain each label
 
 
 def fit_parts(run: Any, options: Options, given: list, sizes: Sizes, report: Callable) -> tuple[Options, State]:
@@ -129,7 +133,7 @@ def fit_parts(run: Any, options: Options, given: list, sizes: Sizes, report: Cal
     Each part is a `Given` that begins at a multiple of `ALIGNED` rows. `run` runs the steps (core/steps.py); the result
     depends neither on it nor on the parts. Mutates: given, which is emptied so that the rows are not held twice.
     """
-    n_features, n_classes, sparse = sizes
+    n_features, n_classes, sparse, _ = sizes
     counts = run.get(run.combine(both, run.each(count, [given], n_classes)))
     total = run.get(run.combine(add, run.each(sums, [given], counts)))
     mean_weight = (total[0] + total[1]) / counts.n_rows
@@ -420,7 +424,7 @@ def divide_work(costs: np.ndarray, most: float) -> list[int]:
 
 
 def cluster(run: Any, options: Options, parts: list, counts: Counts, bounds: Bounds, sizes: Sizes) -> Any:
-    """The tree over all labels that have rows."""
+    """The tree over all labels that have rows: labels of similar rows, and of a taxonomy's same nodes, are close."""
     rng, present = np.random.default_rng(options.seed), np.flatnonzero(counts.label)
     if len(present) <= options.arity:  # one leaf holds them all
         rows = np.zeros((sizes.n_classes, 1), np.float32)
@@ -432,7 +436,28 @@ def cluster(run: Any, options: Options, parts: list, counts: Counts, bounds: Bou
     else:
         found = run.call(_embedded, mean_directions(run, parts, bounds, sizes), N_DIMS, rng)
         rows = run.call(itemgetter(0), found)
-    return run.call(grow_tree, rows, present, options.arity, sizes.n_classes, run.call(itemgetter(1), found))
+    rng = run.call(itemgetter(1), found)
+    if sizes.above is not None:
+        found = run.call(_with_taxonomy, rows, sizes.above, rng)
+        rows, rng = run.call(itemgetter(0), found), run.call(itemgetter(1), found)
+    return run.call(grow_tree, rows, present, options.arity, sizes.n_classes, rng)
+
+
+def _with_taxonomy(rows: np.ndarray, above: sp.csr_array, rng: np.random.Generator) -> tuple:
+    """The rows of all labels with columns for their ancestors, and the generator after it."""
+    places, rng = _embedded(rare_ancestors(above), N_DIMS, rng)
+    return np.hstack([rows, TAXONOMY * places]), rng
+
+
+def rare_ancestors(above: sp.csr_array) -> sp.csr_array:
+    """The ancestors of each label, weighted by -log of the share of the labels below each, scaled to length 1.
+
+    A node above a single label groups nothing and does not count.
+    """
+    n_below = np.bincount(above.indices, minlength=above.shape[1])
+    rarity = np.where(n_below > 1, np.log(above.shape[0] / np.maximum(n_below, 1)), 0.0)
+    weighted = above @ sp.diags_array(rarity.astype(np.float32))
+    return sp.csr_array(sp.diags_array(_inverse(row_norms(weighted)).astype(np.float32)) @ weighted)
 
 
 class SumsOfRows:

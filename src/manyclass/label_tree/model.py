@@ -20,6 +20,7 @@ from .fit import (
     threshold_of,
     width_of,
 )
+from .groups import grouped_labels  # noqa: F401  (one of the model's functions)
 from .growth import DEEPEST
 from .kernels import (
     Found,

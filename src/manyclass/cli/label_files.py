@@ -1,0 +1,78 @@
+"""`manyclass train --label-text` and `--hierarchy`: files of two columns that say more about labels."""
+
+import csv
+from typing import Any
+
+import numpy as np
+
+from ..core.taxonomy import Taxonomy
+from ..io import Reading
+from .messages import CommandError
+
+_OPTIONS = {"label_text": "--label-text", "hierarchy": "--hierarchy"}
+_SECOND = {"label_text": ("description",), "hierarchy": ("parent", "path")}  # names of the second column
+
+
+def check_label_files(paths: dict[str, str], algorithm: str, reading: Reading, online: bool) -> None:
+    """CommandError for files that cannot be used, before any work is done."""
+    if not paths:
+        return
+    name = " and ".join(_OPTIONS[option] for option in paths)
+    if online or algorithm != "label-tree":
+        raise CommandError(
+            f"{name}: only for label trees that are trained on all rows at once: use --algorithm label-tree and "
+            "--in-memory, and omit --online, --checkpoint-every and --start-from."
+        )
+    if reading.labels == "several":
+        raise CommandError(f"{name}: only for data with one label per row.")
+    if "label_text" in paths and not reading.text:
+        raise CommandError("--label-text: the data have no text column (choose one with --text).")
+    for option, path in paths.items():
+        _read(option, path)
+
+
+def label_arguments(paths: dict[str, str], reading: Reading, y: np.ndarray) -> dict[str, Any]:
+    """The arguments of `fit` for the files."""
+    out: dict[str, Any] = {}
+    if "hierarchy" in paths:
+        second, pairs = _read("hierarchy", paths["hierarchy"])
+        out["hierarchy"] = (Taxonomy.from_paths if second == "path" else Taxonomy.from_parents)(pairs)
+    if "label_text" in paths:
+        from ..io.tables import table_rows  # scikit-learn's vectorizers take a while to import
+
+        _, pairs = _read("label_text", paths["label_text"])
+        empty = dict.fromkeys(reading.columns)
+        vectors = table_rows([{**empty, reading.text[0]: text} for text in pairs.values()], reading)
+        out["label_features"] = _as_labels(list(pairs), y, paths["label_text"]), vectors
+    return out
+
+
+def _as_labels(labels: list[str], y: np.ndarray, path: str) -> np.ndarray:
+    """Labels of the type of y."""
+    if y.dtype.kind not in "biuf":
+        return np.array(labels)
+    try:
+        return np.array([int(label) for label in labels])
+    except ValueError as error:
+        raise CommandError(f"{path}: the labels of the data are integers, but this file has others: {error}.") from None
+
+
+def _read(option: str, path: str) -> tuple[str, dict[str, str]]:
+    """The name of the second column of a file, and its rows."""
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        lines = list(csv.reader(file))
+    if not lines or len(lines[0]) != 2 or lines[0][0] != "label" or lines[0][1] not in _SECOND[option]:
+        names = " or ".join(f"'label,{name}'" for name in _SECOND[option])
+        raise CommandError(f"{path}: the first line must be {names}.")
+    pairs: dict[str, str] = {}
+    for number, line in enumerate(lines[1:], 1):
+        if not line:
+            continue
+        if len(line) != 2 or not line[0]:
+            raise CommandError(f"{path}: row {number} must be a label and a {lines[0][1]}, it has {len(line)} fields.")
+        if line[0] in pairs:
+            raise CommandError(f"{path}: row {number} has the label {line[0]!r} again.")
+        pairs[line[0]] = line[1]
+    if not pairs:
+        raise CommandError(f"{path}: there are no rows.")
+    return lines[0][1], pairs

@@ -1,0 +1,61 @@
+"""`manyclass train --label-text` and `--hierarchy`."""
+
+import pytest
+
+from manyclass import load_model
+
+THINGS = {"apple": "fruit", "pear": "fruit", "car": "vehicle", "train": "vehicle"}
+
+
+@pytest.fixture
+def things(tmp_path):
+    rows = [f"{thing},{word} {thing}" for thing in THINGS for word in ("red", "big", "old", "new")]
+    (tmp_path / "things.csv").write_text("\n".join(["thing,text", *rows]))
+    (tmp_path / "labels.csv").write_text('label,description\nbicycle,"a bicycle, two wheels"\n\npear,sweet pear\n')
+    parents = [f"{thing},{parent}" for thing, parent in (THINGS | {"bicycle": "vehicle"}).items()]
+    (tmp_path / "tree.csv").write_text("\n".join(["label,parent", *parents]))
+    return "train", "things.csv", "--label", "thing", "--text", "text", "--model", "a.model"
+
+
+def test_labels_of_the_files_are_predicted(call, things):
+    found = call(*things, "--label-text", "labels.csv", "--hierarchy", "tree.csv")
+    assert found.code == 0, found.err
+    model = load_model("a.model")
+    assert model.predict(["the two wheels of a bicycle", "old car"]).tolist() == ["bicycle", "car"]
+    assert model.taxonomy_.path("bicycle") == ("vehicle", "bicycle")
+
+
+def test_paths_may_be_given_instead_of_parents(call, things, tmp_path):
+    paths = [f"{thing},All > {parent} > {thing}" for thing, parent in THINGS.items()]
+    (tmp_path / "paths.csv").write_text("\n".join(["label,path", *paths]))
+    assert call(*things, "--hierarchy", "paths.csv").code == 0
+    assert load_model("a.model").taxonomy_.path("car") == ("All", "vehicle", "car")
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("label,text\na,b", "the first line must be 'label,description'."),
+        ("label,description\na", "row 1 must be a label and a description, it has 1 fields."),
+        ("label,description\na,b\na,c", "row 2 has the label 'a' again."),
+        ("label,description\n", "there are no rows."),
+    ],
+)
+def test_bad_files_are_refused_before_training(call, things, tmp_path, text, message):
+    (tmp_path / "labels.csv").write_text(text)
+    found = call(*things, "--label-text", "labels.csv")
+    assert found.code == 1 and f"labels.csv: {message}" in " ".join(found.err.split())
+    assert not (tmp_path / "a.model").exists()
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (("--algorithm", "recall-tree"), "only for label trees that are trained on all rows at once"),
+        (("--online",), "only for label trees that are trained on all rows at once"),
+        (("--hierarchy", "missing.csv"), "missing.csv"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(call, things, words, message):
+    found = call(*things, "--label-text", "labels.csv", *words)
+    assert found.code == 1 and message in " ".join(found.err.split())
