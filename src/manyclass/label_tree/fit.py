@@ -175,7 +175,7 @@ def _slope(task: _Task, bias: np.ndarray, pairs: Pairs, start: Start, kept: np.n
         near = kept[task.tree.leaf_of[task.labels.label[kept]] == node]
         if own.any() and len(near):
             weight = np.zeros((len(task.scale.inverse), bias.shape[1]), np.float32)
-            weight[blocks.feature[first:last]] = weights_of(blocks, first, last)
+            weight[blocks.feature[first:last]] = weights_of(blocks, slice(first, last))
             parts.append(_held_out_scores(task, node, weight, bias[node], held.row[own], near))
     if not parts:
         return 0.0
