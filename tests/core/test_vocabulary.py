@@ -1,5 +1,8 @@
 """Classes are added, removed, renamed and merged without training."""
 
+import doctest
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -276,3 +279,9 @@ def test_sparse_rows_with_many_changes(text):
     after = clf.remove_classes(gone).predict(sp.csr_matrix(X))
     kept = ~np.isin(before, gone)
     assert (after[kept] == before[kept]).all() and not np.isin(after, gone).any()
+
+
+def test_the_examples_of_the_guide():
+    path = Path(__file__).parents[2] / "docs" / "vocabulary.md"
+    failed, n_tried = doctest.testfile(str(path), module_relative=False)
+    assert n_tried > 5 and not failed

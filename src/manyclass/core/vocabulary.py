@@ -66,7 +66,7 @@ def current_scores(scored: Scored, index: ClassIndex, joint: bool) -> Scored:
     row, label = np.repeat(np.arange(n), scored.sizes), target[scored.labels]
     kept = label >= 0
     places, at = np.unique(row[kept] * len(target) + label[kept], return_inverse=True)
-    total = np.bincount(at, scored.probabilities[kept], len(places))
+    total: np.ndarray = np.bincount(at, scored.probabilities[kept], len(places))
     row, label = places // len(target), (places % len(target)).astype(np.int32)
     if joint:
         total = total / np.maximum(np.bincount(row, total, n), 1e-300)[row]
