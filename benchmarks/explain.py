@@ -1,7 +1,8 @@
 """Explanations: largest difference between the sum of the parts and the score, and time per explanation.
 
 Sparse rows are those of the 150 largest classes of WordNet, dense ones scikit-learn's digits. Every model explains
-10,000 random rows: sums of two rows that were not learned. The last line is a label tree on all of WordNet. `--show N` prints explanations of test rows instead. Writes benchmarks/decisions/explain.md.
+10,000 random rows: sums of two rows that were not learned. The last line is a label tree on all of WordNet. `--show N`
+prints explanations of test rows instead. Writes benchmarks/decisions/explain.md.
 """
 
 import argparse
@@ -129,8 +130,8 @@ def main() -> None:
         print(" | ".join(line), flush=True)
         rows.append(line)
     PAGE.write_text(
-        f"# Explanations\n\n`python benchmarks/explain.py` writes this page. {machine()['machine']}; commit {commit()}; "
-        f"{options.rows:,} random rows per model. The difference is that between the score of `predict_topk` and the "
+        f"# Explanations\n\n`python benchmarks/explain.py` writes this page. {machine()['machine']}; commit "
+        f"{commit()}; {options.rows:,} random rows per model. The difference is that between the score of `predict_topk` and the "
         "sum of the parts of `explain`, for the label and the runner-up; relative to the score where it is above 1. "
         f"The machine was busy with other work, so times are upper limits.\n\n{markdown_table(head, rows)}\n"
     )
