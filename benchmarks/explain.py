@@ -131,9 +131,10 @@ def main() -> None:
         rows.append(line)
     PAGE.write_text(
         f"# Explanations\n\n`python benchmarks/explain.py` writes this page. {machine()['machine']}; commit "
-        f"{commit()}; {options.rows:,} random rows per model. The difference is that between the score of `predict_topk` and the "
-        "sum of the parts of `explain`, for the label and the runner-up; relative to the score where it is above 1. "
-        f"The machine was busy with other work, so times are upper limits.\n\n{markdown_table(head, rows)}\n"
+        f"{commit()}; {options.rows:,} random rows per model. The difference is that between the score of "
+        "`predict_topk` and the sum of the parts of `explain`, for the label and the runner-up; relative to the score "
+        "if above 1. The machine was busy with other work, so times are upper limits.\n\n"
+        f"{markdown_table(head, rows)}\n"
     )
 
 

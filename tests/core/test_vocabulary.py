@@ -53,14 +53,20 @@ def test_a_removed_class_is_never_predicted(model):
         assert not np.isin(labels, gone).any()
         assert (one.predict(X) == labels[:, 0]).all()
         assert (labels[others, 0] == best[others, 0]).all()
-        np.testing.assert_array_equal(new_scores[others, 0], scores[others, 0])
+        close(new_scores[others, 0], scores[others, 0])
         assert all(len(set(row)) == 5 for row in labels.tolist())
         shares = one.predict_proba(X[:50])
         assert not shares[:, np.isin(one.classes_, gone)].any()
         sums = shares.sum(axis=1)
         np.testing.assert_allclose(sums[sums > 0], 1.0, rtol=1e-5)
         single, alone = one.predictor(k=3)(X[0])
-        assert (single == labels[0, :3]).all() and (alone == new_scores[0, :3]).all()
+        assert (single == labels[0, :3]).all()
+        close(alone, new_scores[0, :3])
+
+
+def close(new, old):
+    """Equal up to rounding, which depends on how rows are divided into batches."""
+    np.testing.assert_allclose(new, old, rtol=1e-5, atol=1e-6)
 
 
 def reloaded(clf, folder):
@@ -109,13 +115,13 @@ def test_merged_classes(model):
         labels, new_scores = one.predict_topk(X, k=2)
         expected = [c if label in (a, b) else label for label in best[:, 0].tolist()]
         assert labels[:, 0].tolist() == expected
-        np.testing.assert_array_equal(new_scores[:, 0], scores[:, 0])
+        close(new_scores[:, 0], scores[:, 0])
         assert not np.isin(labels, [a, b]).any()
     shares, old = clf.predict_proba(X[:50]), before.predict_proba(X[:50])
     at = [before.classes_.tolist().index(label) for label in (a, b, c)]
     np.testing.assert_allclose(shares[:, at[2]], old[:, at].sum(axis=1), atol=1e-6)
-    clf.merge_classes({c: "class 9"}) if c != "class 9" else None
-    assert a not in clf.predict(X) and c not in clf.predict(X)
+    last = next(label for label in before.classes_.tolist() if label not in (a, b, c))
+    assert not np.isin(clf.merge_classes({c: last}).predict(X), [a, b, c]).any()
 
 
 def test_added_classes(model):
@@ -169,7 +175,7 @@ def test_several_labels_per_row(tagged, tmp_path):
     assert not joined[:, first].any()
     np.testing.assert_allclose(joined[:, other], np.minimum(shares[:, [first, other]].sum(axis=1), 1), atol=1e-6)
     unchanged = np.delete(np.arange(62), [first, other])
-    np.testing.assert_array_equal(joined[:, unchanged], shares[:, unchanged])
+    close(joined[:, unchanged], shares[:, unchanged])
     clf.remove_classes([other])
     assert not clf.predict(X).toarray()[:, [first, other]].any()
     clf.partial_fit(X[:50], Y[:50])  # the rows of the removed column bring it back

@@ -180,6 +180,7 @@ def issues_of(found: OutOfFold, numbers: np.ndarray, labels: np.ndarray) -> Labe
     rows = np.argsort(quality, kind="stable")[:n_wrong]  # NaN comes last
     rows = rows[quality[rows] < 0]
     pairs, n_rows = np.unique(np.stack([numbers[rows], suggested[rows]]), axis=1, return_counts=True)
+    plain = labels.tolist()
     most = np.argsort(-n_rows, kind="stable")
     return LabelIssues(
         rows=rows,
@@ -189,7 +190,7 @@ def issues_of(found: OutOfFold, numbers: np.ndarray, labels: np.ndarray) -> Labe
         suggested_probability=other[rows],
         quality=quality,
         pairs=[
-            Confused(labels[a].item(), labels[b].item(), int(number), float(number / counts[a]))
+            Confused(plain[a], plain[b], int(number), float(number / counts[a]))
             for a, b, number in zip(*pairs[:, most], n_rows[most], strict=True)
         ],
     )
