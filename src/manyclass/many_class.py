@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from .core.label_issues import LabelIssuesMixin
 from .core.validation import NARROW, is_indicator
 from .label_tree.estimator import LabelTreeClassifier
 from .recall_tree.estimator import RecallTreeClassifier
@@ -33,7 +34,18 @@ def _of_model(name: str) -> Any:
     return method
 
 
-class ManyClassClassifier(ClassifierMixin, BaseEstimator):
+def _changes_model(name: str) -> Any:
+    """The method of the trained model that changes its classes."""
+
+    @wraps(getattr(LabelTreeClassifier, name))
+    def method(self, classes):
+        getattr(self._fitted, name)(classes)
+        return self
+
+    return method
+
+
+class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
     """Classifier for many classes that needs no settings. The place to begin.
 
     It chooses the algorithm from the data, and the algorithm chooses its constants from them:
@@ -146,15 +158,25 @@ class ManyClassClassifier(ClassifierMixin, BaseEstimator):
     predict = _of_model("predict")
     predict_topk = _of_model("predict_topk")
     predict_proba = _of_model("predict_proba")
+    explain = _of_model("explain")
     diagnose = _of_model("diagnose")
     predict_path = _of_model("predict_path")
     predictor = _of_model("predictor")
     save = _of_model("save")
+    add_classes = _changes_model("add_classes")
+    remove_classes = _changes_model("remove_classes")
+    rename_classes = _changes_model("rename_classes")
+    merge_classes = _changes_model("merge_classes")
 
     @property
     def classes_(self) -> np.ndarray:
         """Labels: sorted after `fit`, new ones appended by `partial_fit`."""
         return self._fitted.classes_
+
+    @property
+    def removed_classes_(self) -> list:
+        """The labels that were removed, or merged into others."""
+        return self._fitted.removed_classes_
 
     @property
     def n_features_in_(self) -> int:

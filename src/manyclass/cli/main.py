@@ -301,6 +301,51 @@ def inspect(
 
 
 @command
+def explain(
+    model: Model,
+    text: Annotated[str, typer.Argument(help="A text. Models of several columns: a JSON object of their cells.")],
+    label: Annotated[str | None, typer.Option(help="Label to explain. Default: the prediction.")] = None,
+    top_k: Annotated[int, typer.Option(min=1, help="Number of features to list.")] = 10,
+    picture: Annotated[str | None, typer.Option(metavar="FILE", help="Draw it to a .png or .svg file.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Explain a prediction: what each word adds to the score, and the decisions on the path through the tree."""
+
+
+@command
+def classes(
+    model: Model,
+    add: Annotated[list[str] | None, typer.Option(help="Label of a new class, or of one that was removed.")] = None,
+    remove: Annotated[list[str] | None, typer.Option(help="Label that must not be predicted any more.")] = None,
+    rename: Annotated[list[str] | None, typer.Option(metavar="OLD=NEW", help="Another label for a class.")] = None,
+    merge: Annotated[list[str] | None, typer.Option(metavar="OLD=NEW", help="Merge a class into another.")] = None,
+    output: Annotated[str | None, typer.Option(metavar="FILE", help="Write here, not to MODEL.")] = None,
+) -> None:
+    """Add, remove, rename or merge classes of a model without training. Each option can be repeated.
+
+    The changes are made in the order add, rename, merge, remove, and written all together or not at all.
+    """
+
+
+@command
+def audit(
+    data: Data,
+    reading: dict,
+    algorithm: Annotated[Algorithm | None, typer.Option(help="Default: as in train.")] = None,
+    folds: Annotated[int, typer.Option(min=2, help="Number of folds of the cross-validation.")] = 5,
+    top: Annotated[int, typer.Option(min=1, help="Number of rows and pairs to print.")] = 20,
+    output: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write all rows that are probably wrong to a .csv or .tsv file.")
+    ] = None,
+    max_rows: Annotated[int, typer.Option(min=10, help="Maximum number of rows to read into memory.")] = 1_000_000,
+    seed: Seed = 0,
+    threads: Threads = 1,
+    as_json: Json = False,
+) -> None:
+    """Find rows whose label is probably wrong, and pairs of labels that are confused, by cross-validation."""
+
+
+@command
 def convert(
     source: Annotated[str, typer.Argument(help="Model file, or data file.")],
     target: Annotated[str, typer.Argument(help="File to write: a model, or .svm or .svm.gz data.")],

@@ -16,8 +16,10 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from .classes import ClassIndex, in_order_of_appearance
 from .columns import apply, measure
+from .explanation import ExplanationMixin
 from .files import FilesMixin
 from .invariants import check_training
+from .label_issues import LabelIssuesMixin
 from .options import Constraint, check_options
 from .prediction import PredictionMixin, n_threads, progressive_error
 from .progress import Progress
@@ -38,6 +40,7 @@ from .validation import (
     rows_between,
     without_padding,
 )
+from .vocabulary import VocabularyMixin
 
 _CHUNK = 1 << 14  # rows learned between two progress reports
 _VALIDATION_FRACTION = 0.1  # of the rows, with early stopping
@@ -49,7 +52,17 @@ def learns_online(estimator: Any) -> bool:
     return hasattr(estimator._model, "learn")
 
 
-class ManyClassifier(TaxonomyMixin, PredictionMixin, FilesMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class ManyClassifier(
+    TaxonomyMixin,
+    PredictionMixin,
+    ExplanationMixin,
+    VocabularyMixin,
+    LabelIssuesMixin,
+    FilesMixin,
+    ClassifierMixin,
+    BaseEstimator,
+    metaclass=ABCMeta,
+):
     """Base class of all classifiers. A subclass has `_model`, its algorithm's module, and `_constraints`."""
 
     _constraints: dict[str, Constraint]

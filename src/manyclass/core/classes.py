@@ -22,6 +22,9 @@ class ClassIndex:
         self._ids: dict = {}
         self._array: np.ndarray | None = None  # may lag behind the list
         self._buffer: np.ndarray | None = None  # memory of the array, with spare capacity
+        # The class that is predicted in place of each: itself, another one (merged), or -1 (removed). None: all as they
+        # are. An array that is here never changes.
+        self.target: np.ndarray | None = None
         self.add(labels)
 
     @classmethod
@@ -95,12 +98,58 @@ class ClassIndex:
         return labels
 
     def add(self, labels: np.ndarray) -> None:
-        """Append the new labels in the given order."""
+        """Append the new labels in the given order; those that were removed are classes again."""
         self._open()
         for label in labels.tolist():
             if label not in self._ids:
                 self._ids[label] = len(self._labels)
                 self._labels.append(label)
+        if self.target is not None:
+            known = np.concatenate([self.target, np.arange(len(self.target), len(self), dtype=np.int32)])
+            self.redirect(known, [at for label in labels.tolist() if known[at := self._ids[label]] < 0])
+
+    # -- classes that were removed or merged
+
+    @property
+    def n_current(self) -> int:
+        """Number of classes without those that were removed or merged into others."""
+        return len(self) if self.target is None else int(np.sum(self.target == np.arange(len(self.target))))
+
+    def is_current(self, number: int) -> bool:
+        """Whether a class can be predicted."""
+        return self.target is None or bool(self.target[number] == number)
+
+    def parts_of(self, number: int) -> list[int]:
+        """The classes that were merged into a class, and itself."""
+        return [number] if self.target is None else np.flatnonzero(self.target == number).tolist() or [number]
+
+    def redirect(self, target: np.ndarray, own: Sequence[int] = ()) -> None:
+        """Take over a new `target`, in which the classes `own` stand for themselves."""
+        for number in own:
+            target[number] = number
+        self.target = None if (target == np.arange(len(target))).all() else target
+
+    def rename(self, new: dict[int, object]) -> None:
+        """Give other labels to some classes; ValueError if two classes would have the same."""
+        self._open()
+        check_free(new, self._ids)
+        array, values = self.array, label_array(list(new.values()), self.kind)
+        for number in new:
+            del self._ids[self._labels[number]]
+        for number, label in new.items():
+            self._labels[number] = label
+            self._ids[label] = number
+        self._buffer = None
+        if np.result_type(array, values) == array.dtype:
+            self._array = array.copy()
+            self._array[list(new)] = values
+        else:  # longer texts
+            self._array = None
+
+    def number(self, label: object) -> int:
+        """The id of a known label, whatever it stands for."""
+        self._open()
+        return self._ids[label]
 
     def missing(self, labels: np.ndarray) -> list:
         """The labels that are unknown."""
@@ -108,16 +157,24 @@ class ClassIndex:
         return [label for label in labels.tolist() if label not in self._ids]
 
     def find(self, y: np.ndarray) -> np.ndarray:
-        """Ids of the labels in y, -1 for unknown ones."""
+        """Ids of the labels in y, -1 for unknown and removed ones."""
         self._open()
-        return np.fromiter((self._ids.get(label, -1) for label in y.tolist()), np.int32, len(y))
+        found = np.fromiter((self._ids.get(label, -1) for label in y.tolist()), np.int32, len(y))
+        return found if self.target is None else np.where(found < 0, np.int32(-1), self.target[found])
 
     def encode(self, y: np.ndarray) -> np.ndarray:
         """Ids of the labels in y, all of which must be known."""
         self._open()
         unique, inverse = np.unique(y, return_inverse=True)
         ids = np.fromiter((self._ids[label] for label in unique.tolist()), np.int32, len(unique))
-        return ids[inverse]
+        return ids[inverse] if self.target is None else self.target[ids][inverse]
+
+
+def check_free(new: dict[int, object], ids: dict) -> None:
+    """ValueError if a new label of some classes is that of another class."""
+    for label in new.values():
+        if ids.get(label, -1) not in (-1, *new):
+            raise ValueError(f"{label!r} is the label of another class: merge_classes joins two classes.")
 
 
 def label_array(labels: list, kind: str) -> np.ndarray:

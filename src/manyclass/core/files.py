@@ -14,7 +14,7 @@ from ..io.texts import pack_texts, unpack_texts
 from . import learners, model_file
 from .classes import ClassIndex, label_array
 from .columns import Columns, check_columns
-from .invariants import check_finite, check_option_types, need
+from .invariants import check_finite, check_option_types, need, need_range
 from .locks import reads
 from .model_file import ModelFormatError
 from .precision import PRECISIONS, narrow, widen
@@ -339,6 +339,8 @@ def _labels_to_arrays(index: ClassIndex) -> tuple[dict[str, np.ndarray], str]:
         if numbers.tolist() != listed or len(set(listed)) < len(listed):
             raise ValueError("labels that no type of numpy can represent together cannot be saved: use text.")
         packed = {"number": numbers}
+    if index.target is not None:
+        packed["target"] = index.target
     return {f"classes.{name}": array for name, array in packed.items()}, kind
 
 
@@ -356,4 +358,16 @@ def _labels_from_arrays(arrays: dict[str, np.ndarray], kind: str) -> ClassIndex:
         labels = label_array(listed, kind)
     if not fits or not len(labels):
         raise ModelFormatError("there are no labels, or they have the wrong type.")
-    return ClassIndex.known(labels, kind)
+    out = ClassIndex.known(labels, kind)
+    if "classes.target" in arrays:
+        out.redirect(_checked_target(arrays["classes.target"], len(labels)))
+    return out
+
+
+def _checked_target(target: np.ndarray, n: int) -> np.ndarray:
+    """What each class stands for: itself, a class that stands for itself, or -1."""
+    need(target.dtype == np.int32 and target.shape == (n,), "the list of removed classes has the wrong type.")
+    need_range("classes.target", target, -1, n)
+    stays = target[target >= 0]
+    need(len(stays) > 0 and (target[stays] == stays).all(), "a class was merged into one that is gone.")
+    return target.copy()

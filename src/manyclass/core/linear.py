@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from ..jit import device, exact_device, inlined, kernel
+from ..jit import device, exact_device, inlined, kernel, python_of
 from .inputs import feature, span, value
 from .prefetch import prefetch_row
 from .state import Linear, make, resize
@@ -199,6 +199,15 @@ def hash_rows(direct, hashed, adaptive):
                 if adaptive:
                     hashed.grad_sq[0, at] += square
     hashed.n_rows[0] = direct.n_rows[0]
+
+
+def weights_of(bank: Linear, row: int, features: np.ndarray) -> np.ndarray:
+    """The weights that a predictor has for some features."""
+    mask = int(bank.mask[0])
+    if mask == 0:
+        return bank.weight[row, features].astype(np.float64)
+    with np.errstate(over="ignore"):
+        return bank.weight[0, python_of(slot)(row, features, mask)].astype(np.float64)
 
 
 # -- size and growth --------------------------------------------------------------------------------------------------

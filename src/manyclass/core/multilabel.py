@@ -16,6 +16,7 @@ from .prediction import metrics_of, n_threads
 from .progress import Progress
 from .protocol import Labels
 from .validation import as_indicator, check_labels, check_weights, is_indicator, rows_between
+from .vocabulary import current_columns
 
 _DENSE_CELLS = 1 << 30  # limit of a dense matrix of predictions
 
@@ -112,6 +113,7 @@ class MultilabelClassifier(ManyClassifier):
             self._index.add(np.arange(len(self._index), matrix.shape[1]))
             if self._names is not None:
                 self._names = self._names + _column_names(y)[len(self._names) :]
+            matrix = current_columns(matrix, self._index)
         self._learn(X, np.arange(X.shape[0]), labels_of(matrix), weights, self._epochs_before())
         return self
 

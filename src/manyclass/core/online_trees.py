@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..jit import device, inlined, kernel
 from . import linear
+from .explanation import Parts, binary_step, values_of
 from .inputs import Batch
 from .invariants import check_bank, check_learner, check_scale, check_seen, need, need_range
 from .labels import EMPTY, LabelSet, check_table, fill_up, mass_of, move_entries
@@ -304,6 +305,31 @@ def paths(options: Any, state: State, batch: Batch) -> list[np.ndarray]:
     leaves = np.empty(rows_of(batch), np.int64)
     find_leaves(state["tree"], state["router"], batch, leaves)
     return paths_to(state["tree"].parent, leaves[:, None])
+
+
+def explain(options: Any, state: State, batch: Batch, labels: list[int]) -> list[Parts]:
+    """The scores of some labels for a single row: only the leaf counts, the features decide the path to it."""
+    shares = predict(options, state, batch, SLOTS, 0)
+    used = shares.scores[0] > -np.inf
+    scores = dict(zip(shares.labels[0, used].tolist(), shares.scores[0, used].tolist(), strict=True))
+    return parts_of_leaf(state, batch, paths(options, state, batch)[0], scores, labels)
+
+
+def parts_of_leaf(state: State, batch: Batch, nodes: np.ndarray, scores: dict, labels: list[int]) -> list[Parts]:
+    """The scores of labels at the end of a path; labels without a score were not found there."""
+    tree, router, (feature, value) = state["tree"], state["router"], values_of(batch)
+    on_path, node, path = set(nodes.tolist()), 0, []
+    while tree.children[node, 0] >= 0:
+        child = int(next(one for one in tree.children[node] if int(one) in on_path))
+        contribution = value * linear.weights_of(router, node, feature)
+        sides = tree.children[node, [RIGHT, LEFT]]  # a positive score leads to the right
+        path.append(binary_step(node, sides, child, float(router.bias[node]), contribution))
+        node = child
+    nothing, out = np.zeros(len(value)), []
+    for label in labels:
+        score = scores.get(label, -math.inf)
+        out.append(Parts(feature, nothing, {"log share in the leaf": score}, path, score > -math.inf))
+    return out
 
 
 # -- levels and paths ----------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from .validation import (
     rows_between,
     without_padding,
 )
+from .vocabulary import current_predictions, current_scores
 
 DENSE_LIMIT = 1 << 30  # bytes of a dense array of probabilities
 
@@ -88,7 +89,7 @@ class PredictionMixin:
             A larger score is better. With softmax, scores are log-odds up to a constant per row.
         """
         X = self._check_inputs(X)
-        found = self._predict(X, self._check_k(min(5, len(self._index)) if k is None else k))
+        found = self._predict(X, self._check_k(min(5, self._index.n_current) if k is None else k))
         return self._index.array[found.labels], found.scores
 
     @reads
@@ -222,6 +223,8 @@ class PredictionMixin:
     def classes_(self) -> np.ndarray:
         """All labels: sorted by `fit`; `partial_fit` appends new ones and never moves old ones.
 
+        Classes that were removed keep their place; `removed_classes_` lists them.
+
         Text has a fixed width, unless a few labels are so long that the array would be mostly padding: then it is an
         array of objects.
         """
@@ -254,7 +257,15 @@ class PredictionMixin:
         return self._options
 
     def _predict(self, X, k: int) -> Predictions:
-        """Predictions for all rows, in blocks over `n_jobs` threads."""
+        """Predictions for all rows, without classes that were removed."""
+        if self._index.target is None:
+            return self._predict_scored(X, k)
+        return current_predictions(
+            lambda rows, k: self._predict_scored(X if rows is None else X[rows], k), k, self._index
+        )
+
+    def _predict_scored(self, X, k: int) -> Predictions:
+        """Predictions for all rows, in blocks over `n_jobs` threads, by the classes that the model scores."""
         n_classes, options, model = len(self._index), self._prediction_options(), self._model
         few = getattr(model, "ROWS_PER_THREAD", 256)
         if X.shape[0] <= (few if k == 1 else 1):  # one call, without the overhead of blocks and threads
@@ -311,8 +322,8 @@ class PredictionMixin:
     def _check_k(self, k) -> int:
         if not isinstance(k, Integral) or isinstance(k, bool) or int(k) < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
-        if int(k) > len(self._index):
-            raise ValueError(f"k={k} is more than the {len(self._index)} classes of the model.")
+        if int(k) > self._index.n_current:
+            raise ValueError(f"k={k} is more than the {self._index.n_current} classes of the model.")
         return int(k)
 
     def _scoring_blocks(self, n: int):
@@ -323,7 +334,9 @@ class PredictionMixin:
     def _score(self, X) -> Scored:
         found = self._model.score(self._prediction_options(), self._state, self._batch(X))
         _check_scores(found.probabilities)
-        return found
+        if self._index.target is None:
+            return found
+        return current_scores(found, self._index, joint=not getattr(self, "_multilabel", False))
 
     def _batch(self, X) -> Batch:
         """The rows for a kernel, in the units of the model."""
@@ -370,8 +383,16 @@ class Predictor:
         options, state = estimator._prediction_options(), estimator._state
         k, n_classes = estimator._check_k(self._k), len(estimator._index)
         self._n_writes, self._labels = self._lock.n_writes, estimator._index.array
+        self._target = estimator._index.target
         self._groups, self._n_features = list(state.items()), estimator.n_features_in_
-        if hasattr(model, "predict_one"):
+        if estimator._index.target is not None:
+            index = estimator._index
+
+            def predict_current(batch: Batch) -> Predictions:
+                return current_predictions(lambda rows, k: model.predict(options, state, batch, k, n_classes), k, index)
+
+            self._predict: Any = predict_current
+        elif hasattr(model, "predict_one"):
             self._predict = model.predict_one(options, state, k, n_classes)
         else:
             self._predict = partial(model.predict, options, state, k=k, n_classes=n_classes)
@@ -385,9 +406,9 @@ class Predictor:
         return self._labels[found.labels[0]], found.scores[0].copy()
 
     def _follow(self) -> None:
-        """Prepare again if training has added classes or replaced an array by a larger one."""
+        """Prepare again if classes have changed, or training has replaced an array by a larger one."""
         state, self._n_writes = self._estimator._state, self._lock.n_writes
-        same = len(self._labels) == len(self._estimator._index)
+        same = self._labels is self._estimator._index.array and self._target is self._estimator._index.target
         if not same or any(state.get(name) is not group for name, group in self._groups):
             self._prepare()
 

@@ -74,6 +74,7 @@ class Model(Protocol):
     - `arrays_from_file(arrays)`: the arrays of a file by name, which may be of an older version;
     - `trim(state, n_classes)`: the state without spare capacity, for files;
     - `predict_one(options, state, k, n_classes)`: a faster function for single rows;
+    - `nearest(options, state, batch, labels)`: (label, cosine) of a single row and the label means near some labels;
     - `MOST_ROWS`: rows that one call of `predict` for the best label should get;
     - `ROWS_PER_THREAD`: fewer rows are not worth another thread.
     """
@@ -98,6 +99,10 @@ class Model(Protocol):
     @property
     def paths(self) -> Callable[..., list[np.ndarray]]:
         """(options, state, batch): the nodes that each row passes."""
+
+    @property
+    def explain(self) -> Callable[..., list[Any]]:
+        """(options, state, batch, labels): for a single row, the score of each label as `explanation.Parts`."""
 
     @property
     def n_nodes(self) -> Callable[[State], int]:

@@ -241,6 +241,31 @@ def table_rows(X: Any, reading: Reading) -> scipy.sparse.csr_array:
     return piece.X
 
 
+def names_of(X: Any, reading: Reading) -> dict[int, str]:
+    """The words, categories and numbers behind the features of a table of one row, by feature.
+
+    Words that share a feature are listed together.
+    """
+    (cells,) = _records(X, reading)
+    hasher = FeatureHasher(n_features=reading.width, input_type="string", alternate_sign=False)
+    words: list[str] = []
+    for name, vectorizer in _vectorizers(reading):
+        words += vectorizer.build_analyzer()(_text(name, cells[name]))
+    words += [f"{name}={_text(name, cells[name])}" for name in reading.categorical if not is_missing(cells[name])]
+    for name in reading.date:
+        words += [] if is_missing(cells[name]) else _date(name, cells[name])[1]
+    words = list(dict.fromkeys(words))
+    found: dict[int, str] = {}
+    for feature, word in zip(hasher.transform([word] for word in words).indices.tolist(), words, strict=True):
+        found[feature] = f"{found[feature]} / {word}" if feature in found else word
+    for name, (first, *knots) in zip(reading.numbers, layout_of(reading).numbers.tolist(), strict=True):
+        limits = () if reading.weighting is None else reading.weighting.numbers[name].knots
+        found.setdefault(first, name)
+        for feature, limit in zip(knots, limits, strict=False):
+            found.setdefault(feature, f"{name} near {limit:.4g}")
+    return found
+
+
 def _records(X: Any, reading: Reading) -> list[Mapping[str, Any]]:
     """The rows as dictionaries."""
     if hasattr(X, "to_dict") and hasattr(X, "columns"):

@@ -249,7 +249,7 @@ def _slope(
         near = kept[tree.leaf_of[piece.label[kept]] == node]
         if own.any() and len(near):
             weight = np.zeros((len(scale.inverse), blocks.bias.shape[1]), np.float32)
-            weight[blocks.feature[first:last]] = weights_of(blocks, first, last)
+            weight[blocks.feature[first:last]] = weights_of(blocks, slice(first, last))
             parts.append(_held_out_scores(piece, tree, weight, blocks.bias[node], held.row[own], near))
     if not parts:
         return 0.0

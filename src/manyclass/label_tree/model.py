@@ -5,12 +5,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.explanation import Parts
 from ..core.inputs import Batch
 from ..core.invariants import check_scale, check_seen, need, need_range
 from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
 from ..core.protocol import Predictions, Scored, as_labels, rows_of
 from ..core.state import Scale, Seen, State, copy, cut, make, resize
 from ..core.trees import paths_to
+from .explain import explain_trees, nearest_means
 from .fit import (
     empty_blocks,
     fit,  # noqa: F401  (one of the model's functions)
@@ -36,7 +38,7 @@ from .kernels import (
     start_of,
 )
 from .neighbors import BEST, Neighbors, check_neighbors, rank_again, with_rows
-from .weights import LANES, SIZES, Blocks, PackedBlocks, enter_nodes, packed, table_size, weights_of
+from .weights import LANES, SIZES, Blocks, PackedBlocks, enter_nodes, lengths_of, packed, table_size, weights_of
 
 NAME = "label-tree"
 _TREE = {"tree": LabelTree, "blocks": (Blocks, PackedBlocks)}
@@ -118,12 +120,6 @@ def learn(
                 tree, blocks = trees_of(state)[number]
 
 
-def _lengths(blocks: Blocks, node: int, start: float) -> np.ndarray:
-    """start / length of the running sum of each output of a node."""
-    sq_norm = blocks.sq_norm[node]
-    return np.where(sq_norm > 0, start / np.sqrt(np.where(sq_norm > 0, sq_norm, 1)), 0).astype(np.float32)
-
-
 def unpack(options: Options, tree: LabelTree, blocks: PackedBlocks) -> Blocks:
     """The same scores in tables to which features can be added, with running sums.
 
@@ -140,7 +136,7 @@ def unpack(options: Options, tree: LabelTree, blocks: PackedBlocks) -> Blocks:
     mass = tree.mass[np.maximum(tree.outputs, 0)]
     for node in range(int(tree.n_nodes[0]) - 1, -1, -1):  # children before their parents
         own, size = slice(*blocks.first[node : node + 2]), tree.size[node]
-        weight, total = weights_of(blocks, own.start, own.stop), out.total[own]
+        weight, total = weights_of(blocks, own), out.total[own]
         if tree.is_leaf[node]:
             total[:] = weight
             lengths = np.linalg.norm(total[:, :size], axis=0)
@@ -151,7 +147,7 @@ def unpack(options: Options, tree: LabelTree, blocks: PackedBlocks) -> Blocks:
                 _, at, of = np.intersect1d(blocks.feature[own], blocks.feature[below], True, return_indices=True)
                 total[at, place] = out.total[below][of].sum(axis=1)
         out.sq_norm[node] = np.einsum("fc,fc->c", total, total, dtype=float)
-        out.weight[own] = weight - total * _lengths(out, node, start_of(options, tree.is_leaf[node]))
+        out.weight[own] = weight - total * lengths_of(out, node, start_of(options, tree.is_leaf[node]))
     return out
 
 
@@ -235,6 +231,16 @@ def paths(options: Options, state: State, batch: Batch) -> list[np.ndarray]:
     found = Found(np.empty((n, options.beam), np.int32), *nothing)
     predict_batch(*trees_of(state)[0], state["scale"], batch, options, found, True)
     return paths_to(tree.parent, found.leaves)
+
+
+def explain(options: Options, state: State, batch: Batch, labels: list[int]) -> list[Parts]:
+    """The scores of some labels for a single row, in parts."""
+    return explain_trees(options, state, batch, labels, trees_of(state))
+
+
+def nearest(options: Options, state: State, batch: Batch, labels: list[int]) -> list[tuple[int, float]]:
+    """(label, cosine) of the row and the label means in the leaves of some labels, the nearest first."""
+    return nearest_means(options, state, batch, labels, trees_of(state)[0])
 
 
 def n_nodes(state: State) -> int:
@@ -477,6 +483,6 @@ def dense_weights(blocks: Blocks | PackedBlocks, node: int, start: float) -> tup
         feature, record = table_of(blocks, node)
         order = np.argsort(feature, kind="stable")
         record = record[order]
-        return feature[order], blocks.weight[record] + blocks.total[record] * _lengths(blocks, node, start)
-    first, last = blocks.first[node : node + 2]
-    return blocks.feature[first:last], weights_of(blocks, first, last)
+        return feature[order], blocks.weight[record] + blocks.total[record] * lengths_of(blocks, node, start)
+    own = slice(*blocks.first[node : node + 2])
+    return blocks.feature[own], weights_of(blocks, own)

@@ -471,6 +471,12 @@ def open_packed(blocks, node, out):
     return n
 
 
+def lengths_of(blocks: Blocks, node: int, start: float) -> np.ndarray:
+    """start / length of the running sum of each output of a node."""
+    sq_norm = blocks.sq_norm[node]
+    return np.where(sq_norm > 0, start / np.sqrt(np.where(sq_norm > 0, sq_norm, 1)), 0).astype(np.float32)
+
+
 def packed(first: Array, bias: Array, feature: Array, lanes: Array, value: Array) -> PackedBlocks:
     """Packed blocks; the weights of each feature follow those of the feature before."""
     if len(value) >= 1 << 32:
@@ -479,11 +485,11 @@ def packed(first: Array, bias: Array, feature: Array, lanes: Array, value: Array
     return PackedBlocks(first, feature, np.append(0, ends)[: len(feature)].astype(np.uint32), lanes, value, bias)
 
 
-def weights_of(blocks: PackedBlocks, first: int, last: int) -> np.ndarray:
-    """The weights of entries first..last-1 as a matrix (entry, place)."""
-    bits = (blocks.lanes[first:last, :, None] >> np.arange(LANES, dtype=np.uint16)) & 1 != 0
+def weights_of(blocks: PackedBlocks, entries: slice | np.ndarray) -> np.ndarray:
+    """The weights of some entries as a matrix (entry, place)."""
+    bits = (blocks.lanes[entries][:, :, None] >> np.arange(LANES, dtype=np.uint16)) & 1 != 0
     bits = bits.reshape(len(bits), blocks.bias.shape[1])
-    at = blocks.begin[first:last, None] + np.cumsum(bits, axis=1, dtype=np.int64) - 1
+    at = blocks.begin[entries][:, None] + np.cumsum(bits, axis=1, dtype=np.int64) - 1
     out = np.zeros(bits.shape, np.float32)
     out[bits] = blocks.value[at[bits]]
     return out

@@ -15,6 +15,7 @@ GROUPS = get_type_hints(Model)
 DESCENTS = {"sign": SIGN, "target": TARGET}
 
 predict, score, paths, n_nodes = online.predict, online.score, online.paths, online.n_nodes
+explain = online.explain
 
 
 def init(options: Options, n_features: int, n_classes: int = 0) -> State:

@@ -6,6 +6,7 @@ from typing import get_type_hints
 import numpy as np
 
 from ..core import online_trees as online
+from ..core.explanation import Parts
 from ..core.inputs import Batch
 from ..core.invariants import check_candidates, need, need_no_pruning, need_range
 from ..core.labels import EMPTY
@@ -77,6 +78,15 @@ def paths(options: Options, state: State, batch: Batch) -> list[np.ndarray]:
     leaves = np.empty(rows_of(batch), np.int64)
     kernels.find_class_leaves(_model(state), batch, leaves)
     return paths_to(state["tree"].parent, leaves[:, None])
+
+
+def explain(options: Options, state: State, batch: Batch, labels: list[int]) -> list[Parts]:
+    """The scores of some labels for a single row: only the leaf counts, the features decide the path to it."""
+    if options.guests:
+        return online.explain(options, state, batch, labels)
+    best = predict(options, state, batch, 1, 0)
+    scores = {int(best.labels[0, 0]): float(best.scores[0, 0])}
+    return online.parts_of_leaf(state, batch, paths(options, state, batch)[0], scores, labels)
 
 
 def memory(options: Options, n_features: int, n_classes: int, n_learned: int | None = None) -> int:

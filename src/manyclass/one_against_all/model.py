@@ -5,6 +5,7 @@ import math
 import numpy as np
 import scipy.sparse as sp
 
+from ..core.explanation import Parts, values_of
 from ..core.inputs import Batch, Dense
 from ..core.invariants import check_learner, check_scale, check_seen, check_squares, is_power, need, need_no_pruning
 from ..core.learners import at_epoch
@@ -98,7 +99,7 @@ def _grown(options: Options, state: State, label: int) -> Columns:
 
 def _scores(options: Options, state: State, batch: Batch, first: int, last: int) -> np.ndarray:
     """Scores of all classes learned so far, by one matrix product."""
-    columns, projection, scale = state["columns"], state["projection"], state["scale"]
+    columns, projection = state["columns"], state["projection"]
     n_known = int(state["seen"].n_labels[0])
     weight, bias = columns.weight[:, :n_known], columns.bias[:n_known]
     if not options.rank:
@@ -106,11 +107,16 @@ def _scores(options: Options, state: State, batch: Batch, first: int, last: int)
         return np.asarray(X @ weight) + bias
     X = _rows(batch, first, last, _projection_mask(state), len(projection.weight))
     wide = X.astype(np.float64)
-    sq_norm = (wide * wide).sum(axis=1)
-    mean = scale.sq_norm[0] / max(1.0, scale.n_rows[0])
-    size = np.maximum(1e-37, np.sqrt(np.maximum(mean, sq_norm)))
+    size = _sizes(state, (wide * wide).sum(axis=1))
     hidden = np.asarray(X @ projection.weight) / size[:, None].astype(np.float32)
     return hidden @ weight + bias
+
+
+def _sizes(state: State, sq_norm: np.ndarray) -> np.ndarray:
+    """What rows are divided by in the low-rank form, from their squared lengths."""
+    scale = state["scale"]
+    mean = scale.sq_norm[0] / max(1.0, scale.n_rows[0])
+    return np.maximum(1e-37, np.sqrt(np.maximum(mean, sq_norm)))
 
 
 def _rows(batch: Batch, first: int, last: int, mask: int, n_lines: int):
@@ -150,6 +156,25 @@ def score(options: Options, state: State, batch: Batch) -> Scored:
     chances = np.asarray(_scores(options, state, batch, 0, n), np.float64)
     probabilities_batch(chances, sizes, options.loss)
     return Scored(sizes, np.tile(np.arange(n_known, dtype=np.int32), n), chances.ravel())
+
+
+def explain(options: Options, state: State, batch: Batch, labels: list[int]) -> list[Parts]:
+    """The scores of some labels for a single row, in parts."""
+    columns, projection, (feature, value) = state["columns"], state["projection"], values_of(batch)
+    n_known = int(state["seen"].n_labels[0])
+    mask = _projection_mask(state) if options.rank else int(columns.mask[0])
+    lines = buckets(feature.astype(np.int32), mask) if mask else feature
+    if options.rank:  # the length of a row is that of its hashed form
+        value = value / float(_sizes(state, np.square(np.bincount(lines, value)).sum()))
+    out = []
+    for label in labels:
+        if label >= n_known:
+            out.append(Parts(feature, np.zeros(len(value)), {"no training row": -math.inf}, [], False))
+            continue
+        own = columns.weight[:, label].astype(np.float64)
+        weight = projection.weight[lines].astype(np.float64) @ own if options.rank else own[lines]
+        out.append(Parts(feature, value * weight, {"bias": float(columns.bias[label])}, [], True))
+    return out
 
 
 def paths(options: Options, state: State, batch: Batch) -> list[np.ndarray]:

@@ -12,12 +12,13 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from ..core.explanation import Parts, Step, binary_step, choice_step, values_of
 from ..core.held import hold
 from ..core.inputs import Batch, Dense
 from ..core.invariants import check_bank, check_candidates, check_scale, check_seen, need, need_no_pruning, need_range
-from ..core.labels import LabelSet, check_table, move_table, refill
+from ..core.labels import LabelSet, check_table, find, move_table, refill
 from ..core.learners import HIGHEST_RATE
-from ..core.linear import bank_bytes, grow_bank, make_bank, slim_bank
+from ..core.linear import bank_bytes, grow_bank, make_bank, slim_bank, weights_of
 from ..core.losses import LOSSES, probabilities_batch
 from ..core.protocol import Predictions, Scored, rows_of
 from ..core.state import Candidates, Counts, LabelTable, Linear, Scale, Seen, State, Tree, copy, cut, make, resize
@@ -303,6 +304,54 @@ def paths(options: Options, state: State, batch: Batch) -> list[np.ndarray]:
     nodes = np.full((rows_of(batch), longest * options.beam), -1, np.int32)
     kernels.paths_batch(_nodes(options, state), batch, options, _make_scratch(options, state), nodes)
     return [np.unique(row[row >= 0]) for row in nodes]
+
+
+def explain(options: Options, state: State, batch: Batch, labels: list[int]) -> list[Parts]:
+    """The scores of some labels for a single row, in parts; the path features of each node are a term."""
+    most, feature_value = width(options, state), values_of(batch)
+    found = np.empty((1, most), np.int32), np.empty((1, most)), np.empty(1, np.int64)
+    scratch, lists = _make_scratch(options, state), _make_lists(options, state)
+    kernels.candidates_batch(_nodes(options, state), state["scorer"], batch, options, scratch, lists, found)
+    n = int(found[2][0])
+    home = dict(zip(found[0][0, :n].tolist(), lists.home[:n].tolist(), strict=True))
+    return [_parts_of(options, state, feature_value, label, home.get(label)) for label in labels]
+
+
+def _parts_of(options: Options, state: State, row: tuple, label: int, home: int | None) -> Parts:
+    """The score of a label that was found at the node `home`; None: it was not a candidate."""
+    feature, value = row
+    scorer, tree = state["scorer"], state["tree"]
+    if label >= len(scorer.bias):
+        return Parts(feature, np.zeros(len(value)), {"no training row": -math.inf}, [], False)
+    terms, path, node = {"bias": float(scorer.bias[label])}, [], -1 if home is None else home
+    while node >= 0:
+        if node > 0 and options.path_features != OFF and (options.path_features != STOP or node == home):
+            terms |= _path_term(options, state, row, label, node)
+        parent = int(tree.parent[node])
+        if parent >= 0:
+            path.append(_step(options, state, row, parent, node))
+        node = parent
+    return Parts(feature, value * weights_of(scorer, label, feature), terms, path[::-1], home is not None)
+
+
+def _path_term(options: Options, state: State, row: tuple, label: int, node: int) -> dict[str, float]:
+    """What the path features of one node add to the score of a label."""
+    table, path, (feature, value) = state["table"], state["path"], row
+    number = int(table.path_row[find(table, node, label)])
+    if number < 0:
+        return {}
+    linear = 0.0 if options.path_features == BIAS else float(value @ weights_of(path, number, feature))
+    return {f"path feature of node {node}": float(path.bias[number]) + linear}
+
+
+def _step(options: Options, state: State, row: tuple, node: int, child: int) -> Step:
+    """The decision of a node for one of its children."""
+    router, children, (feature, value) = state["router"], state["tree"].children[node], row
+    if options.arity == 2:
+        return binary_step(node, children, child, float(router.bias[node]), value * weights_of(router, node, feature))
+    weights = np.stack([weights_of(router, int(one), feature) for one in children], axis=1)
+    scores = router.bias[children].astype(np.float64), weights
+    return choice_step(node, children, int(np.flatnonzero(children == child)[0]), scores, value)
 
 
 def tree_table(state: State, max_depth: int | None = None) -> list[dict]:

@@ -111,15 +111,22 @@ class Copy:
     def predict(self, rows: Sequence[Any], k: int, probabilities: bool = True) -> list[Prediction]:
         """The k best labels of each row that were scored."""
         clf = self.estimator
-        model, options, state, k = clf._model, clf._prediction_options(), clf._state, min(k, len(clf._index))
-        batch = apply(state, self.own_features().batch(rows))
-        whole = probabilities and model.NAME == "label-tree"  # one search gives scores and probabilities
-        width = model.width(options, state) if whole else k
-        search = model._search if whole else partial(model.predict, n_classes=len(clf._index))
-        labels, scores, work = search(options, state, batch, width)
+        model, options, state, k = clf._model, clf._prediction_options(), clf._state, min(k, clf._index.n_current)
+        changed = clf._index.target is not None  # classes were removed or merged
+        whole = probabilities and model.NAME == "label-tree" and not changed  # one search for scores and probabilities
+        if changed:
+            X = self.own_features()(rows)
+            labels, scores, work = clf._predict(X, k)
+        else:
+            batch = apply(state, self.own_features().batch(rows))
+            width = model.width(options, state) if whole else k
+            search = model._search if whole else partial(model.predict, n_classes=len(clf._index))
+            labels, scores, work = search(options, state, batch, width)
         if np.isnan(scores).any():
             raise ValueError("a score is not a number: the row has values far larger than those of the training rows.")
-        scored = model.score(options, state, batch) if probabilities and not whole else None
+        scored = None
+        if probabilities and not whole:
+            scored = clf._score(X) if changed else model.score(options, state, batch)
         ends = None if scored is None else np.cumsum(scored.sizes)
         out = []
         for r in range(len(rows)):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..core.explanation import Parts, values_of
 from ..core.inputs import Batch, Csr, Dense, inverse_lengths
 from ..core.invariants import check_bank, check_candidates, check_scale, check_seen, need, need_no_pruning, need_range
 from ..core.linear import add_weights, bank_bytes, make_bank, slim_bank
@@ -15,6 +16,7 @@ from ..core.state import Candidates, Counts, Linear, Projection, Scale, Seen, St
 from ..core.trees import DEEPEST, paths_to
 from ..core.updates import ADAGRAD, NORMALIZED_ADAGRAD, SGD
 from .batches import Leaf, learn_leaf
+from .explain import explain_candidates
 from .filter import Node, Report, assemble, find_candidates, grow_forest, nodes_of, rows_with, unit_rows
 from .kernels import (
     OWN_BIAS,
@@ -200,6 +202,15 @@ def paths(options: Options, state: State, batch: Batch) -> list[np.ndarray]:
     """The nodes that each row passes, on all its paths."""
     nodes = nodes_of(state, n_features_of(state))
     return paths_to(nodes.tree.parent, find_candidates(options, nodes, None, unit_rows(options, batch)).leaf)
+
+
+def explain(options: Options, state: State, batch: Batch, labels: list[int]) -> list[Parts]:
+    """The scores of some labels for a single row, in parts."""
+    unit = unit_rows(options, batch)
+    found = find_candidates(options, nodes_of(state, n_features_of(state)), None, unit)
+    leaves = [int(leaf) for leaf in found.leaf[0] if leaf >= 0]
+    scored = set(found.label[0, : found.size[0]].tolist())
+    return explain_candidates(options, state, values_of(unit), labels, leaves, scored)
 
 
 def width(options: Options, state: State) -> int:

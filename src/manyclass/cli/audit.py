@@ -1,0 +1,93 @@
+"""`manyclass audit`: rows of a data file whose label is probably wrong, and labels that are confused."""
+
+import csv
+import io
+import json
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.label_issues import LabelIssues
+from .algorithms import choose_algorithm, make_estimator
+from .files import check_writable, escape, open_training_source, replaced
+from .messages import CommandError, notice_if_slow, printable
+from .rows import read_rows
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The options of the command."""
+
+    data: str
+    reading: dict[str, Any]
+    algorithm: str | None
+    folds: int
+    top: int
+    output: str | None
+    max_rows: int
+    seed: int
+    threads: int
+    as_json: bool
+
+
+def run(**options: Any) -> None:
+    """Cross-validate the labels of a file and report those that are probably wrong."""
+    plan = Plan(**options)
+    output, top = plan.output, plan.top
+    if output is not None:
+        check_writable(output)
+        if not output.lower().endswith((".csv", ".tsv")):
+            raise CommandError(f"--output {output}: the name must end in .csv or .tsv.")
+    source = open_training_source(plan.data, plan.reading)
+    if source.reading.labels == "several":
+        raise CommandError(f"{plan.data}: rows have several labels; audit requires one label per row.")
+    X, y, _ = read_rows(source, None, plan.max_rows)
+    algorithm = choose_algorithm(plan.algorithm, source.reading)
+    estimator = make_estimator(algorithm, (), plan.seed).set_params(n_jobs=plan.threads)
+    with notice_if_slow():
+        found = estimator.find_label_issues(X, y, cv=plan.folds)
+    if output is not None:
+        with replaced(output) as file:
+            file.write(_table(found, "\t" if output.lower().endswith(".tsv") else ",").encode())
+        print(f"Wrote {output}", file=sys.stderr)
+    if plan.as_json:
+        print(json.dumps(_facts(found, top), ensure_ascii=False))
+    else:
+        print(printable(_text(found, top), sys.stdout))
+
+
+def _cells(found: LabelIssues) -> list[list[Any]]:
+    """The reported rows; rows are counted from 1."""
+    columns = [column.tolist() for column in found.to_dict().values()]
+    return [[row + 1, *rest] for row, *rest in zip(*columns, strict=True)]
+
+
+def _table(found: LabelIssues, delimiter: str) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(found.to_dict())
+    writer.writerows(_cells(found))
+    return out.getvalue()
+
+
+def _facts(found: LabelIssues, top: int) -> dict[str, Any]:
+    names = list(found.to_dict())
+    return {
+        "n_rows": len(found.quality),
+        "n_issues": len(found.rows),
+        "issues": [dict(zip(names, cells, strict=True)) for cells in _cells(found)[:top]],
+        "pairs": [pair._asdict() for pair in found.pairs[:top]],
+    }
+
+
+def _text(found: LabelIssues, top: int) -> str:
+    lines = [f"{len(found.rows):,} of {len(found.quality):,} rows probably have a wrong label."]
+    if len(found.rows):
+        lines += ["", "row  label -> probably (probability of the label, of the other)"]
+    for row, given, suggested, own, other in _cells(found)[:top]:
+        lines.append(f"{row}  {escape(given)} -> {escape(suggested)}  ({own:.3f}, {other:.3f})")
+    if found.pairs:
+        lines += ["", "labels that are confused: rows, share of the rows of the first"]
+    for pair in found.pairs[:top]:
+        lines.append(f"{pair.n_rows}  {100 * pair.share:.1f} %  {escape(pair.given)} -> {escape(pair.suggested)}")
+    return "\n".join(lines)

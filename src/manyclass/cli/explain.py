@@ -1,0 +1,52 @@
+"""`manyclass explain`: why a text gets its label."""
+
+import json
+import sys
+from typing import Any
+
+from ..trained import Trained, open_model
+from .messages import CommandError, notice_if_slow, printable
+from .report import check_outputs, figure_class, save_figure
+
+
+def run(model: str, text: str, label: str | None, top_k: int, picture: str | None, as_json: bool) -> None:
+    """Print the explanation of one prediction."""
+    check_outputs(picture)
+    trained = open_model(model)
+    if not trained.reading.columns:
+        raise CommandError(
+            f"{model}: the model was not trained on a table by the command line; in Python, use explain(x)."
+        )
+    with notice_if_slow():
+        found = trained.estimator.explain(_row(text, trained), _label(label, trained), k=top_k)
+    print(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else printable(str(found), sys.stdout))
+    if picture is not None:
+        height = 1.4 + 0.28 * (len(found.contributions) + len(found.terms) + 1)
+        figure = figure_class()(figsize=(7.0, height), layout="constrained")
+        save_figure(found.plot(figure.subplots()).figure, picture)
+        print(f"Wrote {picture}", file=sys.stderr)
+
+
+def _row(text: str, trained: Trained) -> Any:
+    """The text, or the cells of a JSON object."""
+    if trained.reading.columns == trained.reading.text and len(trained.reading.text) == 1:
+        return text
+    columns = ", ".join(trained.reading.columns)
+    try:
+        cells = json.loads(text)
+    except ValueError as error:
+        raise CommandError(f"the model has the columns {columns}: pass a JSON object of their cells.") from error
+    if not isinstance(cells, dict):
+        raise CommandError(f"the model has the columns {columns}: pass a JSON object of their cells.")
+    return {name: None for name in trained.reading.columns} | cells
+
+
+def _label(label: str | None, trained: Trained) -> Any:
+    """The label as the model has it."""
+    numbers = trained.names is None and trained.estimator.classes_.dtype.kind in "iu"
+    if label is None or not numbers:
+        return label
+    try:
+        return int(label)
+    except ValueError as error:
+        raise CommandError(f"--label {label}: the labels of the model are integers.") from error

@@ -1,0 +1,433 @@
+"""Explanations: what the features of a row contribute to the score of a label, and the decisions on its path.
+
+An algorithm's `explain` splits the scores of some labels exactly: a contribution of each feature where the score is
+linear, and a number with a name for everything else.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .classes import ClassIndex, label_array
+from .inputs import Batch, Dense
+from .locks import reads
+
+_NEAREST = 5  # label means that are listed
+_PER_DECISION = 3  # features of a decision in the text
+
+
+# -- what an algorithm returns -------------------------------------------------------------------------------------
+
+
+class Step(NamedTuple):
+    """The decision at a node on the path to a label."""
+
+    node: int
+    child: int
+    probability: float  # of this child
+    margin: float  # score of the child less that of the best other one, or its score if it is the only one
+    bias: float  # of the margin
+    contribution: np.ndarray  # (feature of `Parts`,) to the margin
+
+
+class Parts(NamedTuple):
+    """The score of one label, in parts."""
+
+    feature: np.ndarray  # (feature,) features with a value
+    contribution: np.ndarray  # (feature,) f8
+    terms: dict[str, float]  # all other parts, by name
+    path: list[Step]
+    reached: bool  # whether the label was scored; otherwise this is the score that it would have
+
+    @property
+    def total(self) -> float:
+        """The score."""
+        return float(self.contribution.sum()) + sum(self.terms.values())
+
+
+def values_of(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+    """The features of a single row that are not 0, and their values."""
+    feature, value = (
+        (np.arange(batch.values.shape[1]), batch.values[0]) if isinstance(batch, Dense) else batch[1:]
+    )
+    used = np.flatnonzero(value)
+    return feature[used], value[used].astype(np.float64)
+
+
+def binary_step(node: int, children: Any, child: int, bias: float, contribution: np.ndarray) -> Step:
+    """The decision of a router whose score, if positive, sends a row to the first of two children."""
+    sign = 1.0 if child == int(children[0]) else -1.0
+    margin = sign * (bias + float(contribution.sum()))
+    return Step(node, child, _sigmoid(margin), margin, sign * bias, sign * contribution)
+
+
+def choice_step(node: int, outputs: np.ndarray, place: int, scores: tuple[np.ndarray, np.ndarray], x: Any) -> Step:
+    """The decision between several outputs by their scores.
+
+    `scores` are the biases (output,) and weights (feature, output), `x` are the values of the features.
+    """
+    bias, weight = scores
+    total = bias + x @ weight
+    others = np.delete(np.arange(len(total)), place)
+    probability = float(np.exp(total[place] - log_sum(total)))
+    if not len(others):
+        own = x * weight[:, place]
+        return Step(node, int(outputs[place]), probability, float(total[place]), float(bias[place]), own)
+    rival = others[np.argmax(total[others])]
+    margin, shift = float(total[place] - total[rival]), float(bias[place] - bias[rival])
+    return Step(node, int(outputs[place]), probability, margin, shift, x * (weight[:, place] - weight[:, rival]))
+
+
+def log_sum(scores: np.ndarray) -> float:
+    """log(sum(exp(scores)))."""
+    top = float(scores.max())
+    return top + math.log(float(np.exp(scores - top).sum()))
+
+
+def _sigmoid(score: float) -> float:
+    return 1.0 / (1.0 + math.exp(-score)) if score > -700.0 else 0.0
+
+
+# -- what users get ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one feature adds to the score of the label, and to that of the runner-up."""
+
+    feature: int  # column number
+    name: str
+    value: float  # of the feature in the row
+    contribution: float
+    runner_up: float
+
+    @property
+    def difference(self) -> float:
+        """How much the feature speaks for the label against the runner-up."""
+        return self.contribution - self.runner_up
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The decision at one node on the path to the label."""
+
+    node: int
+    child: int  # the node that the path goes on to
+    probability: float
+    margin: float  # score of the child less that of the best other child
+    bias: float  # the part of the margin that does not depend on the row
+    features: list[tuple[str, float]]  # what the features add to the margin, the largest first
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a label has its score. Returned by `explain`.
+
+    The score is the sum of the contributions, of `other_features` and of all `terms`. The same holds for the runner-up.
+
+    Attributes
+    ----------
+    label, runner_up : label
+        The label that is explained, and the best other label (None if there is none).
+    score, runner_up_score : float
+        Their scores, as in `predict_topk`.
+    scored : bool
+        Whether the label was among the candidates. If not, `score` is what it would be.
+    contributions : list of Contribution
+        The k features with the largest difference between label and runner-up, the largest first.
+    other_features, other_features_runner_up : float
+        The contributions of all other features together.
+    terms, runner_up_terms : dict of str to float
+        The parts of the scores that are not linear in the features, such as the bias or the logarithm of the
+        probability of the path.
+    path : list of Decision
+        The decisions from the root to the label.
+    nearest : list of (label, cosine)
+        The label means that are closest to the row, among the labels in the leaves of the label and of the runner-up.
+        Label trees only. After `fit`, which does not keep means, they are estimated from the weights.
+    """
+
+    label: Any
+    runner_up: Any
+    score: float
+    runner_up_score: float
+    scored: bool
+    contributions: list[Contribution]
+    other_features: float
+    other_features_runner_up: float
+    n_other_features: int
+    terms: dict[str, float]
+    runner_up_terms: dict[str, float]
+    path: list[Decision]
+    nearest: list[tuple[Any, float]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The explanation as dictionaries, lists, texts and numbers, for JSON. Numbers that are not finite are None."""
+        return _plain(asdict(self))
+
+    def __str__(self) -> str:
+        """A table of the contributions, then the path and the nearest label means."""
+        title = f"{self.label}: score {self.score:.4g}"
+        if not self.scored:
+            title += " (not among the candidates)"
+        if self.runner_up is not None:
+            title += f"; runner-up {self.runner_up}: score {self.runner_up_score:.4g}"
+        lines = [title, ""]
+        head = ["", "value", _cut(str(self.label), 20)]
+        if self.runner_up is not None:
+            head += [_cut(str(self.runner_up), 20), "difference"]
+        rows = [head]
+        for one in self.contributions:
+            rows.append([_cut(one.name, 30), f"{one.value:.3g}", *self._cells(one.contribution, one.runner_up)])
+        if self.n_other_features:
+            noun = "feature" if self.n_other_features == 1 else "features"
+            cells = self._cells(self.other_features, self.other_features_runner_up)
+            rows.append([f"{self.n_other_features} other {noun}", "", *cells])
+        for name in dict.fromkeys([*self.terms, *self.runner_up_terms]):
+            rows.append([name, "", *self._cells(self.terms.get(name, 0.0), self.runner_up_terms.get(name, 0.0))])
+        rows.append(["score", "", *self._cells(self.score, self.runner_up_score)])
+        widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+        for first, *rest in rows:
+            cells = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
+            lines.append("  ".join([first.ljust(widths[0]), *cells]).rstrip())
+        if self.path:
+            lines += ["", "path"]
+        for step in self.path:
+            best = ", ".join(f"{_cut(name, 30)} {amount:+.2f}" for name, amount in step.features[:_PER_DECISION])
+            lines.append(f"  node {step.node} -> {step.child}  probability {step.probability:.2f}  {best}".rstrip())
+        if self.nearest:
+            listed = ", ".join(f"{label} {cosine:.2f}" for label, cosine in self.nearest)
+            lines += ["", f"nearest label means (cosine): {listed}"]
+        return "\n".join(lines)
+
+    def _cells(self, own: float, other: float) -> list[str]:
+        if self.runner_up is None:
+            return [f"{own:+.3f}"]
+        difference = own - other if math.isfinite(own) or math.isfinite(other) else 0.0
+        return [f"{own:+.3f}", f"{other:+.3f}", f"{difference:+.3f}"]
+
+    def plot(self, ax=None):
+        """Draw how much each part of the score speaks for the label against the runner-up.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw. Default: a new figure.
+
+        Returns
+        -------
+        ax : matplotlib.axes.Axes
+        """
+        import matplotlib.pyplot as plt  # an optional dependency
+
+        bars = [(one.name, one.difference, True) for one in self.contributions]
+        if self.n_other_features:
+            bars.append(("other features", self.other_features - self.other_features_runner_up, False))
+        for name in dict.fromkeys([*self.terms, *self.runner_up_terms]):
+            bars.append((name, self.terms.get(name, 0.0) - self.runner_up_terms.get(name, 0.0), False))
+        bars = [bar for bar in bars if math.isfinite(bar[1])]
+        if ax is None:
+            _, ax = plt.subplots(figsize=(7.0, 1.4 + 0.28 * len(bars)), layout="constrained")
+        colours = ["#2a7f62" if amount > 0 else "#b3423a" for _, amount, _ in bars]
+        drawn = ax.barh(range(len(bars)), [amount for _, amount, _ in bars], color=colours)
+        for bar, (_, amount, feature) in zip(drawn, bars, strict=True):
+            bar.set_alpha(1.0 if feature else 0.45)  # parts that are not features are paler
+            ax.annotate(
+                f"{amount:+.2f}", (amount, bar.get_y() + bar.get_height() / 2), (3 if amount >= 0 else -3, 0),
+                textcoords="offset points", va="center", ha="left" if amount >= 0 else "right", fontsize=8,
+            )  # fmt: skip
+        ax.set_yticks(range(len(bars)), [_cut(name, 30) for name, _, _ in bars])
+        ax.invert_yaxis()
+        ax.axvline(0.0, color="black", linewidth=0.8)
+        ax.margins(x=0.15)
+        ax.spines[["top", "right", "left"]].set_visible(False)
+        ax.tick_params(axis="y", length=0)
+        against = "" if self.runner_up is None else f" against {_cut(str(self.runner_up), 30)}"
+        ax.set_title(f"{_cut(str(self.label), 30)}{against}: {self._gap():+.2f}", fontsize=10, loc="left")
+        ax.set_xlabel("contribution to the difference of the scores" if against else "contribution to the score")
+        return ax
+
+    def _gap(self) -> float:
+        """The difference of the scores."""
+        return self.score - (self.runner_up_score if self.runner_up is not None else 0.0)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 3] + "..."
+
+
+def _plain(value: Any) -> Any:
+    """Values for JSON."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class ExplanationMixin:
+    """`explain` of all classifiers."""
+
+    _model: Any
+    _options: Any
+    _state: dict[str, Any]
+    _index: ClassIndex
+    _extra: dict[str, Any]
+    n_features_in_: int
+    _batch: Any
+    _check_inputs: Any
+    _predict: Any
+    _prediction_options: Any
+
+    @reads
+    def explain(self, x, label=None, feature_names=None, k=10) -> Explanation:
+        """Explain the score of a label for one row.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,) or (1, n_features), or sparse matrix of one row
+            The row. A text or a dictionary of cells, if the model was trained on a table by the command line.
+        label : label, optional
+            The label to explain. Default: the prediction. It is compared with the best other label.
+        feature_names : array-like of shape (n_features,), or dict of int to str, optional
+            Names of the features, such as `vectorizer.get_feature_names_out()`. Default: the columns of the DataFrame
+            or the words of the text that the model was trained on, otherwise the numbers of the columns.
+        k : int, default=10
+            Number of features to list; the others are added up.
+
+        Returns
+        -------
+        explanation : Explanation
+            Contributions of features and other terms that sum to the score of `predict_topk`, and the decisions on the
+            path to the label. Print it, or use `to_dict()` and `plot()`.
+
+        Examples
+        --------
+        >>> from sklearn.feature_extraction.text import TfidfVectorizer
+        >>> from manyclass import LabelTreeClassifier
+        >>> texts = ["red apple", "green apple", "fast car", "slow car", "old house", "new house"]
+        >>> words = TfidfVectorizer()
+        >>> X = words.fit_transform(texts)
+        >>> clf = LabelTreeClassifier(random_state=0).fit(X, ["fruit", "fruit", "car", "car", "home", "home"])
+        >>> found = clf.explain(words.transform(["a green house"]), feature_names=words.get_feature_names_out())
+        >>> found.label, found.contributions[0].name
+        ('home', 'house')
+        """
+        if not isinstance(k, Integral) or isinstance(k, bool) or int(k) < 1:
+            raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
+        X, words = self._one_row(x)
+        names = self._names_of_features(feature_names, words)
+        found = self._predict(X, min(2, self._index.n_current)).labels[0].tolist()
+        own = found[0] if label is None else self._id_of(label)
+        others = [one for one in found if one != own][:1]
+        options, batch = self._prediction_options(), self._batch(X)
+        ids = [own, *others]
+        parts = [self._parts(options, batch, one) for one in ids]
+        similar = getattr(self._model, "nearest", None)
+        nearest = [] if similar is None else similar(options, self._state, batch, ids)
+        nearest = [(one, cosine) for one, cosine in nearest if self._index.is_current(one)][:_NEAREST]
+        return self._explanation(ids, parts, nearest, names, X, int(k))
+
+    def _parts(self, options: Any, batch: Batch, label: int) -> Parts:
+        """The parts of the score of a class; of classes that were merged, of the one with the highest score."""
+        found = self._model.explain(options, self._state, batch, self._index.parts_of(label))
+        return max(found, key=lambda one: (one.reached, one.total))
+
+    def _explanation(self, ids, parts: list[Parts], nearest, names, X, k: int) -> Explanation:
+        own, other = parts[0], parts[1] if len(parts) > 1 else None
+        feature, amounts = own.feature, np.zeros((2, len(own.feature)))
+        amounts[0] = own.contribution
+        if other is not None:
+            amounts[1] = other.contribution
+        order = np.argsort(-np.abs(amounts[0] - amounts[1]), kind="stable")
+        best, rest = order[:k], order[k:]
+        labels = self._shown_labels([*ids, *(label for label, _ in nearest)])
+        value = X[0] if not sp.issparse(X) else dict(zip(X.indices.tolist(), X.data.tolist(), strict=True))
+        contributions = [
+            Contribution(f, names(f), float(value[f]) if not sp.issparse(X) else value.get(f, 0.0), *pair)
+            for f, *pair in zip(feature[best].tolist(), *amounts[:, best].tolist(), strict=True)
+        ]
+        return Explanation(
+            label=labels[0],
+            runner_up=labels[1] if other is not None else None,
+            score=own.total,
+            runner_up_score=other.total if other is not None else -math.inf,
+            scored=own.reached,
+            contributions=contributions,
+            other_features=float(amounts[0, rest].sum()),
+            other_features_runner_up=float(amounts[1, rest].sum()),
+            n_other_features=len(rest),
+            terms=own.terms,
+            runner_up_terms=other.terms if other is not None else {},
+            path=[self._decision(step, feature, names, k) for step in own.path],
+            nearest=list(zip(labels[len(ids) :], (cosine for _, cosine in nearest), strict=True)),
+        )
+
+    def _decision(self, step: Step, feature: np.ndarray, names: Any, k: int) -> Decision:
+        best = np.argsort(-np.abs(step.contribution), kind="stable")[:k]
+        pairs = zip(feature[best].tolist(), step.contribution[best].tolist(), strict=True)
+        words = [(names(f), amount) for f, amount in pairs if amount != 0.0]
+        return Decision(step.node, step.child, step.probability, step.margin, step.bias, words)
+
+    def _one_row(self, x: Any) -> tuple[Any, dict[int, str]]:
+        """The row as a matrix of one row, and the words behind its features if it is a text or a table."""
+        reading = self._extra.get("reading")
+        if isinstance(x, (str, Mapping)):
+            x = [x]
+        if reading is not None and reading.columns:
+            from ..io.tables import is_table, names_of  # scikit-learn's vectorizers take a while to import
+
+            if is_table(x):
+                _need_one_row(len(x))
+                return self._check_inputs(x), names_of(x, reading)
+        if isinstance(x, list) and x and isinstance(x[0], (str, Mapping)):
+            raise ValueError(
+                "x is a text, but the model was not trained on texts by the command line: pass the features of the "
+                "text, for example vectorizer.transform([text])."
+            )
+        if not sp.issparse(x) and not hasattr(x, "columns"):
+            x = np.asarray(x)
+            x = x.reshape(1, -1) if x.ndim == 1 else x
+        elif sp.issparse(x) and x.ndim == 1:
+            x = x.reshape(1, -1)
+        _need_one_row(x.shape[0])
+        return self._check_inputs(x), {}
+
+    def _names_of_features(self, given: Any, words: dict[int, str]) -> Any:
+        """A function that names a feature."""
+        if isinstance(given, Mapping):
+            return lambda f: str(given.get(f, f))
+        if given is None:
+            given = getattr(self, "feature_names_in_", None)
+        if given is None:
+            return lambda f: words.get(f, f"feature {f}")
+        if len(given) != self.n_features_in_:
+            raise ValueError(f"feature_names has {len(given)} names, the model has {self.n_features_in_} features.")
+        return lambda f: str(given[f])
+
+    def _id_of(self, label: Any) -> int:
+        """The class of a label, or a ValueError."""
+        named = getattr(self, "_names", None)
+        if named is not None and label in named:
+            return named.index(label)
+        found = self._index.find(label_array([label], self._index.kind))
+        if found[0] < 0:
+            raise ValueError(f"label={label!r} is not a class of the model.")
+        return int(found[0])
+
+    def _shown_labels(self, ids: Sequence[int]) -> list:
+        """Labels as users know them."""
+        names = getattr(self, "_names", None)
+        if names:
+            return [names[one] for one in ids]
+        return self._index.array[np.array(ids, np.int64)].tolist()
+
+
+def _need_one_row(n: int) -> None:
+    if n != 1:
+        raise ValueError(f"explain takes one row, got {n}: call it once per row.")

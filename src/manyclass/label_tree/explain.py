@@ -1,0 +1,232 @@
+"""Label tree: the score of a label in parts, the decisions on its path, and the label means next to a row.
+
+The score of a label is linear in the features at its leaf, plus `prior` x the log-probability of the path, which is
+not. Several trees, nearest training rows and independent labels add terms of their own.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.explanation import Parts, Step, choice_step, log_sum, values_of
+from ..core.inputs import Batch
+from ..core.losses import SOFTMAX
+from ..core.state import State
+from ..jit import python_of
+from .kernels import Found, LabelTree, Options, predict_batch, row_factors, start_of
+from .neighbors import BEST, rank_again
+from .weights import LANES, Blocks, PackedBlocks, first_slot, lengths_of, weights_of
+
+PATH, SIGMOID, ROWS, TREES, NORM = "path", "log-sigmoid", "nearest training row", "mean of the trees", "normalization"
+
+
+class Node(NamedTuple):
+    """The outputs of a node for one row."""
+
+    bias: np.ndarray  # (output,)
+    weight: np.ndarray  # (feature of the row, output), with the start in them
+    score: np.ndarray  # (output,)
+
+
+class Look:
+    """One tree and one row: the nodes that were looked at so far."""
+
+    def __init__(self, options: Options, tree: LabelTree, blocks: Blocks | PackedBlocks, row: tuple):
+        self.options, self.tree, self.blocks = options, tree, blocks
+        self.feature, self.x = row
+        self._nodes: dict[int, Node] = {}
+
+    def node(self, node: int) -> Node:
+        """The scores of a node."""
+        if node not in self._nodes:
+            size = int(self.tree.size[node])
+            start = start_of(self.options, bool(self.tree.is_leaf[node]))
+            weight = weights_at(self.blocks, node, self.feature, start)[:, :size].astype(np.float64)
+            bias = self.blocks.bias[node, :size].astype(np.float64)
+            self._nodes[node] = Node(bias, weight, bias + self.x @ weight)
+        return self._nodes[node]
+
+    def log_probability(self, node: int, place: int) -> float:
+        """Log-probability of an output of an inner node."""
+        score = self.node(node).score
+        return float(score[place]) - log_sum(score) if self.options.loss == SOFTMAX else log_sigmoid(score[place])
+
+    def path(self, label: int) -> list[tuple[int, int]]:
+        """(node, output) from the root to the leaf of a label, its place in the leaf included."""
+        out = [(int(self.tree.leaf_of[label]), int(self.tree.place_of[label]))]
+        while self.tree.parent[out[-1][0]] >= 0:
+            node = out[-1][0]
+            out.append((int(self.tree.parent[node]), int(self.tree.place[node])))
+        return out[::-1]
+
+    def parts(self, label: int) -> tuple[np.ndarray, dict[str, float]]:
+        """Contributions of the features and other terms of the score of a label by this tree."""
+        *above, (leaf, place) = self.path(label)
+        at = self.node(leaf)
+        terms = {"bias": float(at.bias[place])}
+        if above:
+            terms[PATH] = self.options.prior * sum(self.log_probability(*step) for step in above)
+        if self.options.loss != SOFTMAX:
+            terms[SIGMOID] = log_sigmoid(at.score[place]) - float(at.score[place])
+        return self.x * at.weight[:, place], terms
+
+    def steps(self, label: int) -> list[Step]:
+        """The decisions above the leaf of a label."""
+        out = []
+        for node, place in self.path(label)[:-1]:
+            outputs, at = self.tree.outputs[node, : self.tree.size[node]], self.node(node)
+            step = choice_step(node, outputs, place, (at.bias, at.weight), self.x)
+            out.append(step._replace(probability=math.exp(self.log_probability(node, place))))
+        return out
+
+
+def log_sigmoid(score: float) -> float:
+    """log(sigmoid(score))."""
+    return -float(np.logaddexp(0.0, -score))
+
+
+def weights_at(blocks: Blocks | PackedBlocks, node: int, features: np.ndarray, start: float) -> np.ndarray:
+    """The weights (feature, place) of a node for some features, with the start in them; 0 for unknown features."""
+    out = np.zeros((len(features), blocks.bias.shape[1]), np.float32)
+    if isinstance(blocks, PackedBlocks):
+        first, last = (int(end) for end in blocks.first[node : node + 2])
+        at = first + np.searchsorted(blocks.feature[first:last], features)
+        known = at < last
+        known[known] = blocks.feature[at[known]] == features[known]
+        out[known] = weights_of(blocks, at[known])
+        return out
+    record = records_of(blocks, node, features)
+    known = record >= 0
+    out[known] = blocks.weight[record[known]]
+    out[known] += blocks.total[record[known]] * lengths_of(blocks, node, start)
+    return out
+
+
+def records_of(blocks: Blocks, node: int, features: np.ndarray) -> np.ndarray:
+    """The blocks of a node for some features; -1: none. As `weights.find`, for many features."""
+    mask, first = int(blocks.mask[node]), int(blocks.first[node])
+    out = np.full(len(features), -1, np.int64)
+    if mask < 0:
+        return out
+    open_, at = np.arange(len(features)), python_of(first_slot)(features.astype(np.int64), mask)
+    while len(open_):
+        known = blocks.feature[first + at]
+        found = known == features[open_]
+        out[open_[found]] = blocks.record[first + at[found]]
+        more = ~found & (known >= 0)
+        open_, at = open_[more], (at[more] + 1) & mask
+    return out
+
+
+def row_for(options: Options, state: State, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+    """The features of a single row that are not 0, and their values as the tree sees them."""
+    factor = np.empty(1, np.float32)
+    row_factors(state["scale"], batch, factor, options)
+    feature, value = values_of(batch)
+    return feature, value * float(factor[0])
+
+
+def explain_trees(options: Options, state: State, batch: Batch, labels: list[int], trees: list) -> list[Parts]:
+    """The scores of some labels for a single row, in parts."""
+    row = row_for(options, state, batch)
+    looks = [Look(options, tree, blocks, row) for tree, blocks in trees]
+    found = [_search(options, state, batch, *tree) for tree in trees]
+    distances = _distance_terms(options, state, batch, labels, trees[0]) if "neighbors" in state else {}
+    return [_parts(options, looks, found, label, distances.get(label)) for label in labels]
+
+
+def _parts(options: Options, looks: list[Look], found: list[Found], label: int, distance: float | None) -> Parts:
+    feature, x = looks[0].feature, looks[0].x
+    known = [t for t, look in enumerate(looks) if label < len(look.tree.leaf_of) and look.tree.leaf_of[label] >= 0]
+    if not known:
+        return Parts(feature, np.zeros(len(x)), {"no training row": -math.inf}, [], False)
+    reached = [t for t in known if looks[t].tree.leaf_of[label] in found[t].leaves[0]]
+    used = reached or known
+    own = [looks[t].parts(label) for t in used]
+    if len(looks) == 1:
+        contribution, terms = own[0]
+        if distance is not None:
+            terms[ROWS] = distance
+        return Parts(feature, contribution, terms, looks[0].steps(label), bool(reached))
+    # log of a mean = mean of the logs, each with its share of the sum, + entropy of the shares - log of the number.
+    norms = [0.0 if options.multilabel else _norm(found[t]) for t in used]
+    logs = np.array([c.sum() + sum(terms.values()) for c, terms in own]) - norms
+    share = np.exp(logs - log_sum(logs))
+    joined: dict[str, float] = {}
+    for part, (_, terms) in zip(share.tolist(), own, strict=True):
+        for name, amount in terms.items():
+            joined[name] = joined.get(name, 0.0) + part * amount
+    if not options.multilabel:
+        joined[NORM] = -float(share @ norms)
+    joined[TREES] = -float(share @ (logs - log_sum(logs))) - math.log(len(looks))
+    best = looks[used[int(np.argmax(share))]]
+    return Parts(feature, share @ np.array([c for c, _ in own]), joined, best.steps(label), bool(reached))
+
+
+def _search(options: Options, state: State, batch: Batch, tree: LabelTree, blocks: Any) -> Found:
+    """The leaves that a row reaches, and all their labels with scores."""
+    most = max(1, min(options.beam * options.arity, len(tree.leaf_of)))
+    out = Found(
+        np.empty((1, options.beam), np.int32), np.empty((1, most), np.int32), np.empty((1, most)), np.zeros((1, 4), int)
+    )
+    predict_batch(tree, blocks, state["scale"], batch, options, out, False)
+    return out
+
+
+def _norm(found: Found) -> float:
+    scores = found.scores[0][found.labels[0] >= 0]
+    return log_sum(scores) if len(scores) else 0.0
+
+
+def _distance_terms(options: Options, state: State, batch: Batch, labels: list[int], tree: tuple) -> dict[int, float]:
+    """What the distance to the nearest training row takes from the score of each label."""
+    out = {}
+    for label in labels:
+        best, scores = np.empty((1, BEST + 1), np.int32), np.empty((1, BEST + 1))
+        work = np.zeros((1, 4), np.int64)
+        found = Found(np.empty((1, 0), np.int32), best[:, :BEST].copy(), scores[:, :BEST].copy(), work)
+        predict_batch(*tree, state["scale"], batch, options, found, True)
+        best[:, :BEST], scores[:, :BEST] = found.labels, found.scores
+        best[0, BEST], scores[0, BEST] = label, 0.0  # a label beyond the best ones
+        before = dict(zip(best[0, ::-1].tolist(), scores[0, ::-1].tolist(), strict=True))
+        rank_again(state["neighbors"], batch.values, best, scores, work)
+        after = dict(zip(best[0, ::-1].tolist(), scores[0, ::-1].tolist(), strict=True))
+        out[label] = after[label] - before[label]
+    return out
+
+
+# -- label means ---------------------------------------------------------------------------------------------------
+
+
+def nearest_means(options: Options, state: State, batch: Batch, labels: list[int], tree: tuple) -> list:
+    """(label, cosine) of the row and the label means in the leaves of some labels, the nearest first.
+
+    `fit` does not keep the sums of rows; they are estimated by the weights, as `unpack` does.
+    """
+    nodes, blocks = tree
+    look = Look(options, nodes, blocks, row_for(options, state, batch))
+    length = float(np.linalg.norm(look.x))
+    leaves = {int(nodes.leaf_of[label]) for label in labels if label < len(nodes.leaf_of)} - {-1}
+    out: list[tuple[int, float]] = []
+    for leaf in sorted(leaves) if length > 0 else ():
+        size = int(nodes.size[leaf])
+        if isinstance(blocks, PackedBlocks):
+            product, squares = look.x @ look.node(leaf).weight, _squares(blocks, leaf)[:size]
+        else:
+            record = records_of(blocks, leaf, look.feature)
+            product = look.x[record >= 0] @ blocks.total[record[record >= 0], :size].astype(np.float64)
+            squares = blocks.sq_norm[leaf, :size]
+        cosine = np.divide(product, length * np.sqrt(np.maximum(squares, 0)), out=np.zeros(size), where=squares > 0)
+        out += zip(nodes.outputs[leaf, :size].tolist(), np.clip(cosine, -1, 1).tolist(), strict=True)
+    return sorted(out, key=lambda pair: -pair[1])
+
+
+def _squares(blocks: PackedBlocks, node: int) -> np.ndarray:
+    """The squared lengths of the weights of each output of a node."""
+    first, last = blocks.first[node : node + 2]
+    lanes = np.ascontiguousarray(blocks.lanes[first:last], "<u2")
+    place = np.flatnonzero(np.unpackbits(lanes.view(np.uint8), bitorder="little")) % (LANES * lanes.shape[1])
+    begin = int(blocks.begin[first]) if last > first else 0
+    own = blocks.value[begin : begin + len(place)].astype(np.float64)
+    return np.bincount(place, own**2, minlength=blocks.bias.shape[1])

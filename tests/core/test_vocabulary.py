@@ -1,0 +1,293 @@
+"""Classes are added, removed, renamed and merged without training."""
+
+import doctest
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from manyclass import (
+    LabelTreeClassifier,
+    LomTreeClassifier,
+    ManyClassClassifier,
+    MlomTreeClassifier,
+    OneAgainstAllClassifier,
+    RecallTreeClassifier,
+    SpectralTreeClassifier,
+    load_model,
+)
+from manyclass.core.model_file import ModelFormatError, read, write
+
+SMALL = {"random_state": 0, "n_epochs": 2}
+KINDS = {
+    "label-tree": LabelTreeClassifier(arity=8, random_state=0),
+    "recall-tree": RecallTreeClassifier(**SMALL),
+    "spectral-tree": SpectralTreeClassifier(**SMALL),
+    "lom-tree": LomTreeClassifier(**SMALL),
+    "mlom-tree": MlomTreeClassifier(**SMALL),
+    "one-against-all": OneAgainstAllClassifier(**SMALL),
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def model(request, many, tmp_path_factory):
+    """A function that returns a fresh copy of a model of each kind, with text labels; and rows."""
+    X, y = many
+    path = tmp_path_factory.mktemp("models") / "a.model"
+    KINDS[request.param].fit(X[:900], [f"class {label}" for label in y[:900]]).save(path)
+    return lambda: load_model(path), X.astype(np.float32), path.parent
+
+
+def test_a_removed_class_is_never_predicted(model):
+    make, X, folder = model
+    clf, before = make(), make()
+    best, scores = before.predict_topk(X, k=5)
+    gone = [label.item() for label in np.unique(best[:, 0])[::3]]
+    assert clf.remove_classes(gone) is clf
+    assert list(clf.classes_) == list(before.classes_)  # numbers are stable
+    assert clf.removed_classes_ == sorted(gone)
+    others = ~np.isin(best[:, 0], gone)
+    for one in (clf, reloaded(clf, folder)):
+        labels, new_scores = one.predict_topk(X, k=5)
+        assert not np.isin(labels, gone).any()
+        assert (one.predict(X) == labels[:, 0]).all()
+        assert (labels[others, 0] == best[others, 0]).all()
+        close(new_scores[others, 0], scores[others, 0])
+        assert all(len(set(row)) == 5 for row in labels.tolist())
+        shares = one.predict_proba(X[:50])
+        assert not shares[:, np.isin(one.classes_, gone)].any()
+        sums = shares.sum(axis=1)
+        np.testing.assert_allclose(sums[sums > 0], 1.0, rtol=1e-5)
+        single, alone = one.predictor(k=3)(X[0])
+        assert (single == labels[0, :3]).all()
+        close(alone, new_scores[0, :3])
+
+
+def close(new, old):
+    """Equal up to rounding, which depends on how rows are divided into batches."""
+    np.testing.assert_allclose(new, old, rtol=1e-5, atol=1e-6)
+
+
+def reloaded(clf, folder):
+    clf.save(folder / "changed.model")
+    return load_model(folder / "changed.model")
+
+
+def test_most_classes_removed(model):
+    make, X, _ = model
+    clf = make()
+    kept = clf.classes_[:3].tolist()
+    clf.remove_classes([label for label in clf.classes_.tolist() if label not in kept])
+    labels, _ = clf.predict_topk(X, k=3)
+    assert all(set(row) == set(kept) for row in labels.tolist())
+    with pytest.raises(ValueError, match="k=4 is more than the 3 classes"):
+        clf.predict_topk(X, k=4)
+    with pytest.raises(ValueError, match="At least one class"):
+        clf.remove_classes(kept)
+    assert clf.predict_topk(X[:2])[0].shape == (2, 3)
+
+
+def test_renamed_classes(model):
+    make, X, folder = model
+    clf, before = make(), make().predict(X)
+    predict_one = clf.predictor()
+    old = before[0].item()
+    clf.rename_classes({old: "a much longer name than all the others", "class 3": "class 4", "class 4": "class 3"})
+    swapped = {old: "a much longer name than all the others", "class 3": "class 4", "class 4": "class 3"}
+    expected = [swapped.get(label, label) for label in before.tolist()]
+    assert clf.predict(X).tolist() == expected
+    assert reloaded(clf, folder).predict(X).tolist() == expected
+    assert predict_one(X[0])[0][0] == expected[0]
+    with pytest.raises(ValueError, match="'class 7' is the label of another class"):
+        clf.rename_classes({"class 3": "class 7"})
+    assert clf.predict(X).tolist() == expected
+
+
+def test_merged_classes(model):
+    make, X, folder = model
+    clf, before = make(), make()
+    best, scores = before.predict_topk(X, k=2)
+    a, b = best[0, 0].item(), best[0, 1].item()
+    c = next(label for label in before.classes_.tolist() if label not in (a, b))
+    clf.merge_classes({a: c, b: c})
+    for one in (clf, reloaded(clf, folder)):
+        labels, new_scores = one.predict_topk(X, k=2)
+        expected = [c if label in (a, b) else label for label in best[:, 0].tolist()]
+        assert labels[:, 0].tolist() == expected
+        close(new_scores[:, 0], scores[:, 0])
+        assert not np.isin(labels, [a, b]).any()
+    shares, old = clf.predict_proba(X[:50]), before.predict_proba(X[:50])
+    at = [before.classes_.tolist().index(label) for label in (a, b, c)]
+    np.testing.assert_allclose(shares[:, at[2]], old[:, at].sum(axis=1), atol=1e-6)
+    last = next(label for label in before.classes_.tolist() if label not in (a, b, c))
+    assert not np.isin(clf.merge_classes({c: last}).predict(X), [a, b, c]).any()
+
+
+def test_added_classes(model):
+    make, X, folder = model
+    clf = make()
+    if not hasattr(clf, "partial_fit"):
+        with pytest.raises(ValueError, match="learns all rows at once"):
+            clf.add_classes(["new"])
+        return
+    before = clf.predict(X)
+    clf.add_classes(["new"])
+    assert clf.classes_[-1] == "new"
+    assert (clf.predict(X) == before).all()
+    clf = reloaded(clf, folder)
+    rows = np.tile(X[:1] + 100, (30, 1))
+    clf.partial_fit(rows, ["new"] * 30)
+    assert clf.predict(rows[:1]) == ["new"]
+
+
+def test_a_removed_class_comes_back(many):
+    X, y = many
+    clf = RecallTreeClassifier(**SMALL).fit(X[:900], y[:900])
+    before = clf.predict(X)
+    clf.remove_classes([before[0]])
+    assert clf.predict(X)[0] != before[0]
+    assert (clf.add_classes([before[0]]).predict(X) == before).all()
+    clf.remove_classes([before[0]]).partial_fit(X[:1], before[:1])
+    assert clf.removed_classes_ == []
+    assert clf.predict(X[:1]) == before[0]
+
+
+def test_rows_of_a_merged_class_are_learned_by_the_other(many):
+    X, y = many
+    clf = OneAgainstAllClassifier(**SMALL).fit(X[:900], y[:900]).merge_classes({3: 5})
+    n_classes = len(clf.classes_)
+    clf.partial_fit(X[:20], np.full(20, 3))
+    assert len(clf.classes_) == n_classes
+    assert (clf.predict(X[:5]) != 3).all()
+    assert clf.diagnose(X, np.where(y == 3, 5, y)) == clf.diagnose(X, y)
+
+
+def test_several_labels_per_row(tagged, tmp_path):
+    X, Y = tagged
+    clf = LabelTreeClassifier(arity=8, random_state=0).fit(X, Y)
+    before, shares = clf.predict(X).toarray(), clf.predict_proba(X[:100])
+    first = int(before.sum(axis=0).argmax())
+    other = (first + 1) % 60
+    clf.merge_classes({first: other})
+    clf.save(tmp_path / "tags.model")
+    joined = load_model(tmp_path / "tags.model").predict_proba(X[:100])
+    assert not joined[:, first].any()
+    np.testing.assert_allclose(joined[:, other], np.minimum(shares[:, [first, other]].sum(axis=1), 1), atol=1e-6)
+    unchanged = np.delete(np.arange(62), [first, other])
+    close(joined[:, unchanged], shares[:, unchanged])
+    clf.remove_classes([other])
+    assert not clf.predict(X).toarray()[:, [first, other]].any()
+    clf.partial_fit(X[:50], Y[:50])  # the rows of the removed column bring it back
+    assert (clf.predict(X).toarray()[:, other].any()) == bool(Y[:50, [first, other]].sum())
+    with pytest.raises(ValueError, match="nothing to rename"):
+        clf.rename_classes({5: 6000})
+    with pytest.raises(ValueError, match="must follow the last one, 61"):
+        clf.add_classes([63])
+    assert len(clf.add_classes([62, 63]).classes_) == 64
+
+
+def test_names_of_columns(tagged):
+    pandas = pytest.importorskip("pandas")
+    X, Y = tagged
+    names = [f"tag {number}" for number in range(62)]
+    clf = LabelTreeClassifier(arity=8, random_state=0).fit(X, pandas.DataFrame(Y.toarray(), columns=names))
+    clf.rename_classes({"tag 4": "four"}).remove_classes(["tag 5"]).add_classes(["new"])
+    assert clf.label_names_[4] == "four" and clf.label_names_[-1] == "new"
+    assert clf.removed_classes_ == ["tag 5"]
+    assert not clf.predict(X)[:, 5].any()
+    with pytest.raises(ValueError, match="'four' is the label of another class"):
+        clf.rename_classes({"tag 6": "four"})
+    assert clf.explain(X[[0]], label="four").label == "four"
+
+
+def test_explanations_of_merged_classes(many):
+    X, y = many
+    clf = RecallTreeClassifier(**SMALL).fit(X[:900], y[:900])
+    label, score = (array[0, 0] for array in clf.predict_topk(X[:1], k=1))
+    other = next(one for one in clf.classes_.tolist() if one != label)
+    clf.merge_classes({label: other})
+    found = clf.explain(X[0])
+    assert found.label == other and found.score == pytest.approx(score, rel=1e-5)
+    assert found.runner_up not in (label, other)
+
+
+def test_front_door(many):
+    X, y = many
+    clf = ManyClassClassifier(random_state=0).fit(X[:900], y[:900])
+    assert clf.remove_classes([0]).merge_classes({1: 2}).rename_classes({2: 2000}) is clf
+    assert sorted(clf.removed_classes_) == [0, 1]
+    assert not np.isin(clf.predict(X), [0, 1, 2]).any()
+    assert clf.add_classes([0]).removed_classes_ == [1]
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "message"),
+    [
+        ("remove_classes", [999], "999 is not a class"),
+        ("remove_classes", [3, 3], "3 is in the list twice"),
+        ("remove_classes", [], "at least one"),
+        ("remove_classes", ["three"], "Labels are text"),
+        ("rename_classes", {}, "takes a dict"),
+        ("rename_classes", [3], "takes a dict"),
+        ("rename_classes", {3: 1000, 4: 1000}, "1000 is in the list twice"),
+        ("rename_classes", {3: 5}, "5 is the label of another class"),
+        ("merge_classes", {3: 999}, "999 is not a class"),
+        ("merge_classes", {3: 4, 4: 5}, "4 cannot be merged"),
+        ("merge_classes", {3: 3}, "3 cannot be merged"),
+        ("remove_classes", [1], "1 was removed or merged"),
+        ("add_classes", [1], "1 was merged"),
+    ],
+)
+def test_bad_input_changes_nothing(changed, method, given, message):
+    clf, X = changed
+    before = clf.predict_topk(X, k=3)
+    with pytest.raises(ValueError, match=message):
+        getattr(clf, method)(given)
+    for old, new in zip(before, clf.predict_topk(X, k=3), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+@pytest.fixture(scope="module")
+def changed(many):
+    X, y = many
+    return RecallTreeClassifier(**SMALL).fit(X[:900], y[:900]).merge_classes({1: 2}), X
+
+
+def test_a_slim_model_takes_no_new_classes(changed, tmp_path):
+    clf, X = changed
+    clf.save(tmp_path / "slim.model", slim=True)
+    slim = load_model(tmp_path / "slim.model")
+    assert slim.removed_classes_ == [1]
+    with pytest.raises(ValueError, match="slim model"):
+        slim.add_classes([12345])
+    slim.remove_classes([2])
+    assert not np.isin(slim.predict(X), [1, 2]).any()
+
+
+@pytest.mark.parametrize("target", [[5, 1], [-1, -1], [1, 5], [-2, 1]])
+def test_a_file_with_wrong_targets(blobs, tmp_path, target):
+    X, y = blobs
+    path = tmp_path / "a.model"
+    clf = RecallTreeClassifier(**SMALL).fit(X[y < 2], y[y < 2]).merge_classes({0: 1})
+    clf.save(path)
+    arrays, metadata = read(path)
+    write(path, {**arrays, "classes.target": np.array(target, np.int32)}, metadata)
+    with pytest.raises(ModelFormatError, match=r"classes.target|merged into one that is gone"):
+        load_model(path)
+
+
+def test_sparse_rows_with_many_changes(text):
+    X, y = text
+    clf = LabelTreeClassifier(arity=8, random_state=0).fit(X[:800], y[:800])
+    before = clf.predict(X)
+    gone = np.unique(before)[:40]
+    after = clf.remove_classes(gone).predict(sp.csr_matrix(X))
+    kept = ~np.isin(before, gone)
+    assert (after[kept] == before[kept]).all() and not np.isin(after, gone).any()
+
+
+def test_the_examples_of_the_guide():
+    path = Path(__file__).parents[2] / "docs" / "vocabulary.md"
+    failed, n_tried = doctest.testfile(str(path), module_relative=False)
+    assert n_tried > 5 and not failed
