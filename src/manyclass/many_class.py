@@ -29,7 +29,8 @@ def _of_model(name: str) -> Any:
 
     @wraps(getattr(LabelTreeClassifier, name))
     def method(self, *args, **kwargs):
-        return getattr(self._fitted, name)(*args, **kwargs)
+        result = getattr(self._fitted, name)(*args, **kwargs)
+        return self if result is self.estimator_ else result
 
     return method
 
@@ -63,6 +64,9 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
     ----------
     class_weight : dict, "balanced" or None, default=None
         Weight of each class, with one label per row; "balanced" in `fit` only.
+    calibration : {"isotonic", "temperature"} or None, default=None
+        Calibrate probabilities in `fit` on a tenth of the rows, at most 10,000, which are then not learned. To learn
+        all rows, call `calibrate` with other rows instead.
     random_state : int, RandomState or None, default=None
         Seed. The same int gives the same model, byte for byte, for any `n_jobs`.
     n_jobs : int, default=1
@@ -94,8 +98,9 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
     'label-tree'
     """
 
-    def __init__(self, class_weight=None, random_state=None, n_jobs=1, verbose=0):
+    def __init__(self, class_weight=None, calibration=None, random_state=None, n_jobs=1, verbose=0):
         self.class_weight = class_weight
+        self.calibration = calibration
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -159,6 +164,11 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
     predict_topk = _of_model("predict_topk")
     predict_proba = _of_model("predict_proba")
     explain = _of_model("explain")
+    predict_other = _of_model("predict_other")
+    predict_set = _of_model("predict_set")
+    calibrate = _of_model("calibrate")
+    conformal = _of_model("conformal")
+    rejection_threshold = _of_model("rejection_threshold")
     diagnose = _of_model("diagnose")
     predict_path = _of_model("predict_path")
     predictor = _of_model("predictor")

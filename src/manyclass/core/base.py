@@ -21,9 +21,10 @@ from .files import FilesMixin
 from .invariants import check_training
 from .label_issues import LabelIssuesMixin
 from .options import Constraint, check_options
-from .prediction import PredictionMixin, n_threads, progressive_error
+from .prediction import n_threads, progressive_error
+from .probabilities import CALIBRATION, ProbabilityMixin, rows_to_hold_out
 from .progress import Progress
-from .protocol import Labels
+from .protocol import Labels, as_labels
 from .replay import BLOCK, FULL, REPEAT, TIMES, draw_slots, new_replay, remember, rows_of_slots, with_labels, with_space
 from .state import copy
 from .taxonomy import TaxonomyMixin
@@ -54,7 +55,7 @@ def learns_online(estimator: Any) -> bool:
 
 class ManyClassifier(
     TaxonomyMixin,
-    PredictionMixin,
+    ProbabilityMixin,
     ExplanationMixin,
     VocabularyMixin,
     LabelIssuesMixin,
@@ -116,9 +117,19 @@ class ManyClassifier(
         _check_some_weight(weights)
         rng = check_random_state(self.random_state)
         self._start(X, classes, len(classes), rng)
-        self._measure_columns(X, weights)
-        self._train(X, self._index.encode(y), weights, rng)
+        self._train_and_calibrate(X, self._index.encode(y), weights, rng)
         return self
+
+    def _train_and_calibrate(self, X, labels, weights, rng) -> None:
+        """Learn all rows; with the option `calibration`, hold out some of them for it."""
+        if self.calibration is None:
+            self._measure_columns(X, weights)
+            return self._train(X, labels, weights, rng)
+        learned, held = rows_to_hold_out(as_labels(labels), weights, rng)
+        part = labels.rows(learned) if isinstance(labels, Labels) else labels[learned]
+        self._measure_columns(X[learned], weights[learned])
+        self._train(X[learned], part, weights[learned], rng)
+        self._fit_calibration(X[held], as_labels(labels).rows(held), self.calibration)
 
     def _measure_columns(self, X, weights) -> None:
         """Bring columns that are far larger than the others to their size, from now on."""
@@ -348,6 +359,8 @@ class ManyClassifier(
     def _check_options(self, all_weights: bool = True) -> None:
         """ValueError if an option is invalid; without `all_weights`, class weights are checked when they are used."""
         check_options(self)
+        if not CALIBRATION.allows(self.calibration):
+            raise ValueError(f"calibration must be {CALIBRATION}, got {self.calibration!r}.")
         n_threads(self.n_jobs)
         weights = self.class_weight
         if weights is None or (isinstance(weights, str) and weights == "balanced"):

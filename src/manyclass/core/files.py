@@ -12,8 +12,10 @@ import numpy as np
 from ..io.reading import Reading
 from ..io.texts import pack_texts, unpack_texts
 from . import learners, model_file
+from .calibration import Isotonic, Temperature, check_calibration
 from .classes import ClassIndex, label_array
 from .columns import Columns, check_columns
+from .conformal import Conformal, check_conformal
 from .invariants import check_finite, check_option_types, need, need_range
 from .locks import reads
 from .model_file import ModelFormatError
@@ -27,6 +29,13 @@ from .validation import check_text
 FORMAT_VERSION = 3  # of the metadata and the meaning of the arrays; all versions up to this one can be read
 
 _LEARNERS = {learner.__name__: learner for learner in learners.BY_NAME.values()}
+# Groups that a model of any algorithm may have, besides `replay`.
+_SHARED: dict[str, Any] = {
+    "scaling": (Columns, None),
+    "calibration": (Isotonic, Temperature, None),
+    "conformal": (Conformal, None),
+    "taxonomy": (TaxonomyArrays, None),
+}
 _OURS = ("classes", "feature_names", "names", "reading")  # of the estimator; all other arrays are the model's state
 
 
@@ -127,17 +136,14 @@ class FilesMixin:
         """The arrays and the metadata of a file, or a ValueError if `load_model` would refuse them."""
         self._check_options()
         options, state = self._options, dict(self._state)
-        replay, columns, taxonomy = (state.pop(name, None) for name in ("replay", "scaling", "taxonomy"))
+        replay, shared = state.pop("replay", None), {name: state.pop(name) for name in _SHARED if name in state}
         if hasattr(self._model, "trim"):
             state = self._model.trim(state, len(self._index))
         if slim:
             options, state = self._model.slim(options, state, len(self._index), prune)
         elif replay is not None:
             state["replay"] = packed(replay, len(self._index))
-        if columns is not None:
-            state["scaling"] = columns
-        if taxonomy is not None:
-            state["taxonomy"] = taxonomy
+        state |= shared
         arrays, kind = _labels_to_arrays(self._index)
         for group, texts in (("feature_names", getattr(self, "feature_names_in_", None)), ("names", self._names)):
             if texts is not None:
@@ -177,7 +183,7 @@ def load(estimators: dict[str, Any], path: str | PathLike, mmap: bool, verify: b
 
 def groups_of_file(model: Model, slim: bool = False) -> dict[str, Any]:
     """The groups of an algorithm, and those that every estimator may have."""
-    shared: dict[str, Any] = {"scaling": (Columns, None), "taxonomy": (TaxonomyArrays, None)}
+    shared = dict(_SHARED)
     if hasattr(model, "learn") and not slim:
         shared["replay"] = Replay, None
     return {**model.GROUPS, **shared}
@@ -234,17 +240,21 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
         arrays = model.arrays_from_file(arrays)
     groups = groups_of_file(model, out._slim)
     out._state = unflatten(widen(arrays, groups, out._precision), groups)
-    replay, columns, taxonomy = (out._state.pop(name, None) for name in ("replay", "scaling", "taxonomy"))
+    replay = out._state.pop("replay", None)
+    shared = {name: out._state.pop(name) for name in _SHARED if name in out._state}
     model.check(out._options, out._state, n, len(out._index), out._slim)
     if replay is not None:
         check_replay(replay, n, len(out._index))
         out._state["replay"] = replay
-    if columns is not None:
-        check_columns(columns, n)
-        out._state["scaling"] = columns
-    if taxonomy is not None:
-        check_taxonomy(taxonomy)
-        out._state["taxonomy"] = taxonomy
+    if "scaling" in shared:
+        check_columns(shared["scaling"], n)
+    if "calibration" in shared:
+        check_calibration(shared["calibration"])
+    if "conformal" in shared:
+        check_conformal(shared["conformal"], len(out._index))
+    if "taxonomy" in shared:
+        check_taxonomy(shared["taxonomy"])
+    out._state |= shared
     if verify:
         check_finite(out._state)
     fitted = _from_json(metadata["fitted"])

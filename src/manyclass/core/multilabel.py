@@ -91,8 +91,7 @@ class MultilabelClassifier(ManyClassifier):
         self._labels_a_row = max(1.0, float(np.diff(matrix.indptr)[weights > 0].mean()))
         self._n_columns = matrix.shape[1]
         self._start(X, np.arange(matrix.shape[1]), matrix.shape[1], rng)
-        self._measure_columns(X, weights)
-        self._train(X, labels_of(matrix), weights, rng)
+        self._train_and_calibrate(X, labels_of(matrix), weights, rng)
         return self
 
     def _partial_fit(self, X, y, classes, sample_weight):
@@ -191,21 +190,28 @@ class MultilabelClassifier(ManyClassifier):
         return self._multilabel
 
     @reads
-    def predict(self, X):
+    def predict(self, X, reject=None):
         """Predict the best label of each row; after a matrix y, a matrix of labels.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Data.
+        reject : float from 0 to 1, optional
+            With one label per row, predict only labels with a probability above this number. `calibrate` makes
+            probabilities meaningful, and `rejection_threshold` finds the number for a wanted precision.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,), or ndarray or csr_array of shape (n_samples, n_classes)
+            With `reject`, a masked array: rows without a prediction are masked, and `labels.filled("none")` replaces
+            them. scikit-learn's metrics do not know masks: pass them the rows `~labels.mask` only.
             After a matrix y, ones for the labels with a probability above `threshold`. Sparse if y was sparse.
         """
         if not self._multilabel:
-            return super().predict(X)
+            return super().predict(X, reject)
+        if reject is not None:
+            raise ValueError("reject requires one label per row; with a matrix y, use the option threshold.")
         X = self._check_inputs(X)
         check_options(self, ("threshold",))
         n_classes = len(self._index)
@@ -223,7 +229,7 @@ class MultilabelClassifier(ManyClassifier):
         """(rows, columns) of the labels with a probability above `threshold`."""
         rows, columns = [], []
         for first, last in self._scoring_blocks(X.shape[0]):
-            scored = self._score(rows_between(X, first, last))
+            scored, _ = self._probabilities(rows_between(X, first, last))
             above = scored.probabilities > self.threshold
             rows.append(np.repeat(np.arange(first, last), scored.sizes)[above])
             columns.append(scored.labels[above])
@@ -252,8 +258,7 @@ class MultilabelClassifier(ManyClassifier):
         if not self._multilabel:
             return super().diagnose(X, y)
         X = self._check_inputs(X)
-        truth = as_indicator(y, X.shape[0])
-        self._check_width(truth)
+        truth = self._true_matrix(X, y)
         found, n = self._predict(X, 1), X.shape[0]
         candidates = self.candidates(X)
         candidates.resize(n, truth.shape[1])
@@ -261,6 +266,15 @@ class MultilabelClassifier(ManyClassifier):
         accuracy = float(best.multiply(truth != 0).sum() / n)
         recall = float(candidates.multiply(truth != 0).sum() / max(truth.nnz, 1))
         return metrics_of(accuracy, recall, found.work, float(found.work[:, 3].mean()))
+
+    def _truth(self, X, y) -> Labels:
+        self._check_same_kind(y)
+        return labels_of(self._true_matrix(X, y)) if self._multilabel else super()._truth(X, y)
+
+    def _true_matrix(self, X, y) -> sp.csr_array:
+        matrix = as_indicator(y, X.shape[0])
+        self._check_width(matrix)
+        return matrix
 
     def estimate_memory(self, n_features, n_classes, sparse=False, multilabel=False) -> int:
         """Approximate size of a trained model in bytes, before training.

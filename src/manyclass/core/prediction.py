@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import joblib
@@ -12,11 +12,12 @@ import scipy.sparse as sp
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from .calibration import apply as calibrated
 from .classes import ClassIndex
 from .columns import apply
 from .inputs import Batch, Csr, Dense, is_inside
 from .locks import LockOfEstimator, ModelLock, reads
-from .protocol import Model, Predictions, Scored
+from .protocol import Labels, Model, Predictions, Scored, as_labels
 from .state import n_bytes
 from .validation import (
     BLOCK,
@@ -53,24 +54,34 @@ class PredictionMixin:
     _lock: ModelLock = LockOfEstimator()  # type: ignore[assignment]
 
     @reads
-    def predict(self, X) -> np.ndarray:
-        """Predict the best label of each row.
+    def predict(self, X, reject=None) -> np.ndarray:
+        """Predict the best label of each row, or no label if it is not probable enough.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Data.
+        reject : float from 0 to 1, optional
+            Predict only labels with a probability above this number. `calibrate` makes probabilities meaningful, and
+            `rejection_threshold` finds the number for a wanted precision.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            Predicted labels.
+            Predicted labels. With `reject`, a masked array of the same type: rows without a prediction are masked, and
+            `labels.filled("none")` replaces them. scikit-learn's metrics do not know masks: pass them the rows
+            `~labels.mask` only.
         """
-        found = self._predict(self._check_inputs(X), 1)
-        return self._index.array[found.labels[:, 0]]
+        X = self._check_inputs(X)
+        if reject is None:
+            return self._index.array[self._predict(X, 1).labels[:, 0]]
+        if not isinstance(reject, Real) or not 0 <= float(reject) <= 1:
+            raise ValueError(f"reject must be a number from 0 to 1, got {reject!r}.")
+        labels, probabilities = self._most_probable(X, 1)
+        return np.ma.array(self._index.array[labels[:, 0]], mask=probabilities[:, 0] <= reject)
 
     @reads
-    def predict_topk(self, X, k=None) -> tuple[np.ndarray, np.ndarray]:
+    def predict_topk(self, X, k=None, probabilities=False) -> tuple[np.ndarray, np.ndarray]:
         """Predict the k best labels of each row with their scores, best first.
 
         If fewer than k labels were scored, other labels with score -inf fill the row. Trees take the most
@@ -82,6 +93,9 @@ class PredictionMixin:
             Data.
         k : int, optional
             Number of labels, at most the number of classes. Default: 5, or the number of classes if smaller.
+        probabilities : bool, default=False
+            Return probabilities instead of scores, calibrated ones if the model is calibrated. Labels that were not
+            scored have the probability 0.
 
         Returns
         -------
@@ -89,34 +103,49 @@ class PredictionMixin:
             A larger score is better. With softmax, scores are log-odds up to a constant per row.
         """
         X = self._check_inputs(X)
-        found = self._predict(X, self._check_k(min(5, self._index.n_current) if k is None else k))
-        return self._index.array[found.labels], found.scores
+        k = self._check_k(min(5, self._index.n_current) if k is None else k)
+        if probabilities:
+            labels, scores = self._most_probable(X, k)
+        else:
+            labels, scores, _ = self._predict(X, k)
+        return self._index.array[labels], scores
 
     @reads
-    def predict_proba(self, X) -> np.ndarray:
-        """Probabilities of the classes that were scored, and 0 for all others.
+    def predict_proba(self, X, sparse=False):
+        """Probabilities of the classes that were scored, and 0 for all others; calibrated if the model is.
+
+        With one label per row, they sum to 1 before calibration. After it, they and `predict_other` sum to 1.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Data.
+        sparse : bool, default=False
+            Return a sparse matrix with an entry for each class that was scored.
 
         Returns
         -------
-        probabilities : ndarray of shape (n_samples, n_classes), float32
-            A ValueError is raised if the array would exceed 1 GiB; use `predict_topk` then.
+        probabilities : ndarray or csr_array of shape (n_samples, n_classes), float32
+            A ValueError is raised if a dense array would exceed 1 GiB; use `sparse=True` or `predict_topk` then.
         """
         X = self._check_inputs(X)
         n, n_classes = X.shape[0], len(self._index)
+        if sparse:
+            parts = [self._probabilities(rows_between(X, *rows))[0] for rows in self._scoring_blocks(n)]
+            sizes, labels, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            matrix = (values.astype(np.float32), labels, np.concatenate([[0], np.cumsum(sizes)]))
+            out = sp.csr_array(matrix, shape=(n, n_classes))
+            out.sort_indices()
+            return out
         if 4 * n * n_classes > DENSE_LIMIT:
             raise ValueError(
                 f"predict_proba would return a dense array of {n} x {n_classes} probabilities "
                 f"({4 * n * n_classes / 2**30:.1f} GiB, the limit is {DENSE_LIMIT / 2**30:.0f} GiB): "
-                "use predict_topk(X, k), or fewer rows per call."
+                "use sparse=True, predict_topk(X, k), or fewer rows per call."
             )
         out = np.zeros((n, n_classes), np.float32)
         for first, last in self._scoring_blocks(n):
-            scored = self._score(rows_between(X, first, last))
+            scored, _ = self._probabilities(rows_between(X, first, last))
             rows = np.repeat(np.arange(first, last), scored.sizes)
             out[rows, scored.labels] = scored.probabilities
         return out
@@ -201,13 +230,8 @@ class PredictionMixin:
             `accuracy`; `recall` (share of rows whose label was a candidate); `depth`; `nodes_visited`;
             `routers_scored`; `candidates_scored`; `work` (routers plus candidates).
         """
-        X, y = self._check_inputs(X), without_padding(y)
-        check_labels(y)
-        y = column_or_1d(y)
-        if len(y) != X.shape[0]:
-            raise ValueError(f"X has {X.shape[0]} rows but y has {len(y)}.")
-        self._index.check_kind(y)
-        truth = self._index.find(y)
+        X = self._check_inputs(X)
+        truth = self._truth(X, y).label
         found = self._predict(X, 1)
         recalled, n_scored = 0, 0
         for first, last in self._scoring_blocks(X.shape[0]):
@@ -216,7 +240,17 @@ class PredictionMixin:
             # A label in the lists of two nodes may have been scored twice, but it is one candidate.
             n_scored += int(np.minimum(scored.sizes, found.work[first:last, 3]).sum())
         accuracy = float(np.mean(found.labels[:, 0] == truth))
-        return metrics_of(accuracy, recalled / len(y), found.work, n_scored / len(y))
+        return metrics_of(accuracy, recalled / len(truth), found.work, n_scored / len(truth))
+
+    def _truth(self, X, y) -> Labels:
+        """The true labels of the rows; -1 where the model does not know one."""
+        y = without_padding(y)
+        check_labels(y)
+        y = column_or_1d(y)
+        if len(y) != X.shape[0]:
+            raise ValueError(f"X has {X.shape[0]} rows but y has {len(y)}.")
+        self._index.check_kind(y)
+        return as_labels(self._index.find(y))
 
     @property
     @reads
@@ -337,6 +371,24 @@ class PredictionMixin:
         if self._index.target is None:
             return found
         return current_scores(found, self._index, joint=not getattr(self, "_multilabel", False))
+
+    def _probabilities(self, X) -> tuple[Scored, np.ndarray]:
+        """All candidates with calibrated probabilities, and for each row the probability of any other label."""
+        scored = self._score(X)
+        probabilities, other = calibrated(self._state.get("calibration"), scored, getattr(self, "_multilabel", False))
+        return scored._replace(probabilities=probabilities), other
+
+    def _most_probable(self, X, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The k best labels of each row, as `_predict` finds them, and their probabilities."""
+        labels = self._predict(X, k).labels
+        out = np.zeros(labels.shape)
+        for first, last in self._scoring_blocks(X.shape[0]):
+            scored, _ = self._probabilities(rows_between(X, first, last))
+            rows = np.repeat(np.arange(first, last), scored.sizes)
+            for place in range(k):
+                found = scored.labels == labels[rows, place]
+                out[rows[found], place] = scored.probabilities[found]
+        return labels, out
 
     def _batch(self, X) -> Batch:
         """The rows for a kernel, in the units of the model."""

@@ -70,6 +70,9 @@ class LabelTreeClassifier(MultilabelClassifier):
         Shuffled streams repeat nothing. False: keep no rows.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class, with one label per row; "balanced" in `fit` only.
+    calibration : {"isotonic", "temperature"} or None, default=None
+        Calibrate probabilities in `fit` on a tenth of the rows, at most 10,000, which are then not learned. To learn
+        all rows, call `calibrate` with other rows instead.
     random_state : int, RandomState or None, default=None
         Seed: with the same int, `fit` gives the same bytes for any `n_jobs`. Scores of rows predicted together may
         differ from those of single rows in the last bits.
@@ -163,6 +166,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         neighbors=True,
         replay=True,
         class_weight=None,
+        calibration=None,
         random_state=None,
         n_jobs=1,
         verbose=0,
@@ -180,6 +184,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         self.neighbors = neighbors
         self.replay = replay
         self.class_weight = class_weight
+        self.calibration = calibration
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose

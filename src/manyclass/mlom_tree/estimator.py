@@ -56,6 +56,9 @@ class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
     early_stopping : bool, default=False
         Hold out a tenth of the rows in `fit`, stop after two epochs without improvement on them, and keep the best
         epoch.
+    calibration : {"isotonic", "temperature"} or None, default=None
+        Calibrate probabilities in `fit` on a tenth of the rows, at most 10,000, which are then not learned. To learn
+        all rows, call `calibrate` with other rows instead.
     random_state : int, RandomState or None, default=None
         Seed of the shuffling. The same int gives the same model, byte for byte.
     n_jobs : int, default=1
@@ -123,6 +126,7 @@ class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         replay=True,
         class_weight=None,
         early_stopping=False,
+        calibration=None,
         random_state=None,
         n_jobs=1,
         verbose=0,
@@ -140,6 +144,7 @@ class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         self.replay = replay
         self.class_weight = class_weight
         self.early_stopping = early_stopping
+        self.calibration = calibration
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose

@@ -94,6 +94,9 @@ class SpectralTreeClassifier(MultilabelClassifier):
         size.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, with one label per row.
+    calibration : {"isotonic", "temperature"} or None, default=None
+        Calibrate probabilities in `fit` on a tenth of the rows, at most 10,000, which are then not learned. To learn
+        all rows, call `calibrate` with other rows instead.
     random_state : int, RandomState instance or None, default=None
         Seed. With an int, `fit` always gives the same model, for any `n_jobs`.
     n_jobs : int, default=1
@@ -180,6 +183,7 @@ class SpectralTreeClassifier(MultilabelClassifier):
         n_epochs="auto",
         table_bits=26,
         class_weight=None,
+        calibration=None,
         random_state=None,
         n_jobs=1,
         verbose=0,
@@ -198,6 +202,7 @@ class SpectralTreeClassifier(MultilabelClassifier):
         self.n_epochs = n_epochs
         self.table_bits = table_bits
         self.class_weight = class_weight
+        self.calibration = calibration
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
