@@ -16,14 +16,14 @@ from manyclass import RecallTreeClassifier
 from manyclass.io import Reading, Source
 
 # %%
-# Make a file: 100 classes, each with some words of its own.
+# Make a file: 300 classes, each with some words of its own.
 rng = np.random.default_rng(0)
-own = rng.integers(0, 2000, (100, 8))
+own = rng.integers(0, 2000, (300, 8))
 path = Path(tempfile.mkdtemp()) / "train.vw"
 with path.open("w") as file:
     for _ in range(12_000):
-        label = rng.integers(100)
-        words = [*rng.choice(own[label], 4), *rng.integers(0, 2000, 3)]
+        label = rng.integers(300)
+        words = [*rng.choice(own[label], 3), *rng.integers(0, 2000, 4)]
         file.write(f"{label} |text {' '.join(f'w{word}' for word in words)}\n")
 print(path.read_text().splitlines()[0])
 
@@ -39,7 +39,7 @@ for chunk in source.chunks(rows=500):
 fig, ax = plt.subplots(figsize=(7, 3.8))
 ax.plot(500 * np.arange(1, len(curve) + 1), curve, marker=".")
 ax.axhline(100 * model.progressive_error_, color="0.5", ls="--")
-ax.annotate("progressive error of the whole pass", (6000, 100 * model.progressive_error_ + 1), color="0.4")
+ax.annotate("progressive error of the whole pass", (5000, 100 * model.progressive_error_ + 1), color="0.4")
 ax.set(xlabel="rows learned", ylabel="error of the next 500 rows, %", ylim=(0, 100))
 fig.tight_layout()
 plt.show()
