@@ -37,22 +37,19 @@ def topic(node, n):
 
 # %%
 # Draw the root, its children, and the children of these.
-branches = nodes[0]["children"]
 fig, ax = plt.subplots(figsize=(9, 10))
-row = 0
-for branch in branches:
-    rows = []
-    for child in branch["children"]:
-        ax.text(0.62, row, ", ".join(topic(child, 3)), va="center", fontsize=8)
-        rows.append(row)
-        row += 1
-    middle = np.mean(rows)
-    for at in rows:
-        ax.plot([0.5, 0.61], [middle, at], color="0.7", lw=0.8)
-    ax.text(0.49, middle, "\n".join(topic(branch, 3)), va="center", ha="right", fontsize=9, weight="bold")
-    ax.plot([0.12, 0.3], [row_of_root := (len(branches) * len(branch["children"]) - 1) / 2, middle], color="0.5", lw=1)
-    row += 0.7
-ax.text(0.11, row_of_root, f"all\n{len(names):,}\nlabels", va="center", ha="right", fontsize=10, weight="bold")
+row, middles = 0, []
+for branch in nodes[0]["children"]:
+    rows = row + np.arange(len(branch["children"]))
+    for at, child in zip(rows, branch["children"], strict=True):
+        ax.text(0.62, at, ", ".join(topic(child, 3)), va="center", fontsize=8)
+        ax.plot([0.52, 0.61], [rows.mean(), at], color="0.7", lw=0.8)
+    ax.text(0.31, rows.mean(), "\n".join(topic(branch, 3)), va="center", fontsize=9, weight="bold")
+    middles.append(rows.mean())
+    row = rows[-1] + 1.7
+for middle in middles:
+    ax.plot([0.12, 0.3], [np.mean(middles), middle], color="0.5", lw=1)
+ax.text(0.11, np.mean(middles), f"all\n{len(names):,}\nlabels", va="center", ha="right", weight="bold")
 ax.set(xlim=(0, 1), ylim=(row, -1))
 ax.axis("off")
 fig.tight_layout()
