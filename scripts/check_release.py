@@ -42,8 +42,10 @@ def build(folder: Path) -> Path:
 
 def uv(*arguments: object) -> str:
     """Run uv and return what it prints."""
-    command = [sys.executable, "-m", "uv", *map(str, arguments)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    run = subprocess.run([sys.executable, "-m", "uv", *map(str, arguments)], capture_output=True, text=True)
+    if run.returncode:
+        raise SystemExit(f"uv {arguments[0]} {arguments[1]} failed:\n{run.stderr}")
+    return run.stdout
 
 
 def main() -> None:
@@ -58,8 +60,11 @@ def main() -> None:
         python = folder / "empty" / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
         uv("venv", "--python", options.python, folder / "empty")
         began = time.perf_counter()
-        package = f"manyclass[cli] @ {wheel.as_uri()}"
-        uv("pip", "install", "--python", python, "--resolution", options.resolution, package)
+        # The requirements of pyproject.toml count as direct here; those of a wheel would not.
+        wanted = ["--python", python, "--resolution", options.resolution, "--extra", "cli"]
+        uv("pip", "compile", *wanted, "--output-file", folder / "pins.txt", ROOT / "pyproject.toml")
+        uv("pip", "install", "--python", python, "--requirement", folder / "pins.txt")
+        uv("pip", "install", "--python", python, "--no-deps", wheel)
         seconds = time.perf_counter() - began
         site = next((folder / "empty").rglob("site-packages"))
         size = sum(file.stat().st_size for file in site.rglob("*") if file.is_file())
