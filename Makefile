@@ -1,6 +1,8 @@
 # make demo   install into .venv and run the demonstration
 # make test   all checks of the build server: style, types, import rules, tests, README
 # make lint   style, types and import rules only
+# make docs   the documentation in docs/_build/html, with the gallery; warnings and broken links are errors (minutes)
+# make release-check        build wheel and sdist, install the wheel in an empty environment, run the README example there
 # make clean  remove everything that make made
 # make fuzz N=1000000       hostile model files (hours); BOUNDSCHECK=1 checks every index in the kernels, JOBS=2 processes
 # make reproduce            rerun the papers and write docs/reproduction.md (needs MANYCLASS_DATA; an hour on two cores)
@@ -20,7 +22,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint fuzz clean reproduce reproduce-recall-tree reproduce-label-tree \
+.PHONY: demo test lint docs release-check fuzz clean reproduce reproduce-recall-tree reproduce-label-tree \
   reproduce-lom-trees reproduce-spectral-tree reproduce-files reproduce-theory bench bench-torch race
 .DEFAULT_GOAL := test
 
@@ -37,6 +39,17 @@ lint: .venv/.installed-dev
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports > .venv/imports.txt || { cat .venv/imports.txt; exit 1; }
+
+# GALLERY=0 leaves out the examples, for a quick look.
+docs: .venv/.installed-docs
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@$(BIN)/python scripts/check_site.py docs/_build/html
+	@$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md ARCHITECTURE.md SECURITY.md docs/*.md docs/algorithms docs/gallery
+	@echo "Open docs/_build/html/index.html"
+
+# RESOLUTION=lowest-direct installs the oldest dependencies that pyproject.toml allows.
+release-check: .venv/.installed-release
+	@$(BIN)/python scripts/check_release.py --resolution $(or $(RESOLUTION),highest)
 
 fuzz: .venv/.installed-dev
 	@$(BIN)/python tests/fuzz/fuzz_models.py --n $(or $(N),100000) --jobs $(or $(JOBS),1) \
@@ -92,7 +105,7 @@ bench-torch:
 	@PYTHONPATH=src $(PYTHON) benchmarks/torch/page.py $(DATA)/speed.json $(DATA)/accuracy.json
 
 clean:
-	@rm -rf .venv build dist tests/fuzz/.boundscheck .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf .venv build dist docs/_build docs/auto_gallery docs/generated tests/fuzz/.boundscheck .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is newer than pyproject.toml if the installed dependencies are up to date. The install is editable, so a
@@ -106,6 +119,15 @@ clean:
 	@echo "Installing manyclass and its test tools into .venv (once; about a minute)"
 	@$(PIP) install --editable '.[dev]'
 	@touch .venv/.installed-cli .venv/.installed-plot $@
+
+.venv/.installed-docs: pyproject.toml .venv/.made
+	@echo "Installing manyclass and Sphinx into .venv (once; about a minute)"
+	@$(PIP) install --editable '.[docs]'
+	@touch .venv/.installed-cli .venv/.installed-plot $@
+
+.venv/.installed-release: .venv/.made
+	@$(PIP) install build uv
+	@touch $@
 
 .venv/.installed-plot: pyproject.toml .venv/.made
 	@echo "Installing manyclass and matplotlib into .venv (once; about a minute)"

@@ -146,6 +146,13 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
         -------
         self : object
             The estimator.
+
+        Examples
+        --------
+        >>> from manyclass import ManyClassClassifier
+        >>> model = ManyClassClassifier(random_state=0).partial_fit([[0.0], [1.0]], ["low", "high"])
+        >>> print(model.partial_fit([[9.0]], ["huge"]).classes_)  # a new label
+        ['low' 'high' 'huge']
         """
         model = getattr(self, "estimator_", None) or self._make(X, y, online=True)
         self.estimator_ = model.set_params(**self.get_params()).partial_fit(X, y, classes, sample_weight)

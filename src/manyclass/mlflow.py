@@ -38,6 +38,10 @@ def save_model(model: Any, path: str | os.PathLike, mlflow_model: Any = None, k:
         The description to add to.
     k : int, default=5
         Number of labels that the `pyfunc` returns.
+
+    Examples
+    --------
+    >>> manyclass.mlflow.save_model(model, "topics")                 # doctest: +SKIP
     """
     from mlflow import pyfunc
     from mlflow.models import Model
@@ -59,7 +63,12 @@ def save_model(model: Any, path: str | os.PathLike, mlflow_model: Any = None, k:
 
 
 def log_model(model: Any, name: str, k: int = _DEFAULT_K, registered_model_name: str | None = None) -> Any:
-    """Log a fitted estimator as a model of the current run; returns MLflow's `ModelInfo`."""
+    """Log a fitted estimator as a model of the current run; returns MLflow's `ModelInfo`.
+
+    Examples
+    --------
+    >>> info = manyclass.mlflow.log_model(model, name="topics")      # doctest: +SKIP
+    """
     from mlflow.models import Model
 
     return Model.log(
@@ -73,7 +82,12 @@ def log_model(model: Any, name: str, k: int = _DEFAULT_K, registered_model_name:
 
 
 def load_model(model_uri: str) -> Any:
-    """The estimator of a saved or logged model."""
+    """The estimator of a saved or logged model.
+
+    Examples
+    --------
+    >>> manyclass.mlflow.load_model("topics").predict(X)             # doctest: +SKIP
+    """
     from mlflow.artifacts import download_artifacts
 
     return load_file(Path(download_artifacts(artifact_uri=model_uri)) / _FILE)

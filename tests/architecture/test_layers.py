@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 PACKAGES = re.findall(r"\w+", " ".join(CONTRACTS[0]["layers"]))
-TEXT = {".py", ".md", ".toml", ".cfg", ".ini", ".txt", ".yml", ".yaml", ".sh", ".ipynb", ".rst"}
+TEXT = {".py", ".md", ".toml", ".cfg", ".ini", ".txt", ".yml", ".yaml", ".sh", ".ipynb", ".rst", ".cff"}
 
 
 def named(path: Path) -> str:
@@ -127,8 +127,10 @@ def imported(tree: ast.AST) -> set[str]:
 
 def project_texts() -> list[Path]:
     """All texts of the project, without build products."""
-    folders = ["src", "tests", "scripts", "docs", "reproduce", "benchmarks", ".ci"]
-    inside = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+    folders = ["src", "tests", "scripts", "docs", "reproduce", "benchmarks", "conda", ".ci", ".github"]
+    built = [ROOT / "docs" / name for name in ("_build", "auto_gallery", "generated")]
+    found = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+    inside = [path for path in found if not any(path.is_relative_to(folder) for folder in built)]
     return sorted(
         path
         for path in [*inside, *ROOT.iterdir()]

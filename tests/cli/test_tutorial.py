@@ -1,17 +1,17 @@
-"""The commands of the tutorial work as printed."""
+"""The commands of "Getting started" work as printed."""
 
 import re
 import shlex
 import shutil
 from pathlib import Path
 
-TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial"
-TEXT = (TUTORIAL / "README.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+TEXT = (DOCS / "getting_started.md").read_text(encoding="utf-8")
 
 
 def test_three_commands_lead_from_a_table_to_predictions(call):
     for name in ("questions.csv", "new_questions.csv"):
-        shutil.copy(TUTORIAL / name, name)
+        shutil.copy(DOCS / "tutorial" / name, name)
     commands = re.findall(r"```console\n\$ manyclass (.*?)\n```", TEXT, re.S)
     assert len(commands) == 3
     for command in commands:

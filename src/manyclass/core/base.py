@@ -184,6 +184,13 @@ class ManyClassifier(
         -------
         self : object
             The estimator.
+
+        Examples
+        --------
+        >>> from manyclass import RecallTreeClassifier
+        >>> model = RecallTreeClassifier(random_state=0).partial_fit([[0.0], [1.0]], ["low", "high"])
+        >>> print(model.partial_fit([[9.0]], ["huge"]).classes_)  # a new label
+        ['low' 'high' 'huge']
         """
         return self._learn_more(
             lambda: self._partial_fit(X, without_padding(y), without_padding(classes), sample_weight)
@@ -349,6 +356,12 @@ class ManyClassifier(
         -------
         n_bytes : int
             The actual size after training is `n_bytes_`.
+
+        Examples
+        --------
+        >>> from manyclass import RecallTreeClassifier
+        >>> RecallTreeClassifier().estimate_memory(n_features=128, n_classes=1000) < 10_000_000
+        True
         """
         self._check_options()
         for name, value in (("n_features", n_features), ("n_classes", n_classes)):

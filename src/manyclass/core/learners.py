@@ -71,6 +71,12 @@ class AdaGrad(Learner):
         Size of a step.
     decay : float, default=0.8
         Factor on the rate after each epoch of `fit`.
+
+    Examples
+    --------
+    >>> from manyclass import AdaGrad, OneAgainstAllClassifier
+    >>> OneAgainstAllClassifier(learner=AdaGrad(decay=0.9)).learner
+    AdaGrad(rate=0.5, decay=0.9)
     """
 
     rate: float = 0.5
@@ -88,6 +94,12 @@ class NormalizedAdaGrad(Learner):
         Size of a step.
     decay : float, default=0.8
         Factor on the rate after each epoch of `fit`.
+
+    Examples
+    --------
+    >>> from manyclass import NormalizedAdaGrad, RecallTreeClassifier
+    >>> RecallTreeClassifier(learner=NormalizedAdaGrad(rate=4.0)).learner
+    NormalizedAdaGrad(rate=4.0, decay=0.8)
     """
 
     rate: float = 8.0

@@ -36,7 +36,20 @@ _ALIGN = 64
 
 
 class ModelFormatError(ValueError):
-    """A file that is not a model, or a damaged one. The message says what is wrong."""
+    """A file that is not a model, or a damaged one. The message says what is wrong.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from manyclass import ModelFormatError, load_model
+    >>> path = os.path.join(tempfile.mkdtemp(), "empty.model")
+    >>> open(path, "w").close()
+    >>> try:
+    ...     load_model(path)
+    ... except ModelFormatError as error:
+    ...     print("empty.model" in str(error))
+    True
+    """
 
 
 # -- writing -------------------------------------------------------------------------------------------------------

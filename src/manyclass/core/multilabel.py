@@ -74,6 +74,13 @@ class MultilabelClassifier(ManyClassifier):
         -------
         self : object
             The estimator.
+
+        Examples
+        --------
+        >>> from manyclass import LabelTreeClassifier
+        >>> model = LabelTreeClassifier(random_state=0).partial_fit([[0.0, 1.0], [1.0, 0.0]], ["low", "high"])
+        >>> print(model.partial_fit([[9.0, 9.0]], ["huge"]).classes_)  # a new label
+        ['low' 'high' 'huge']
         """
         return super().partial_fit(X, y, classes, sample_weight)
 
@@ -207,6 +214,14 @@ class MultilabelClassifier(ManyClassifier):
             With `reject`, a masked array: rows without a prediction are masked, and `labels.filled("none")` replaces
             them. scikit-learn's metrics do not know masks: pass them the rows `~labels.mask` only.
             After a matrix y, ones for the labels with a probability above `threshold`. Sparse if y was sparse.
+
+        Examples
+        --------
+        >>> from manyclass import LabelTreeClassifier
+        >>> X, Y = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]] * 5, [[1, 0], [0, 1], [1, 1], [0, 0]] * 5
+        >>> LabelTreeClassifier(random_state=0).fit(X, Y).predict([[1.0, 0.0], [1.0, 1.0]])
+        array([[1, 0],
+               [1, 1]])
         """
         if not self._multilabel:
             return super().predict(X, reject)
@@ -252,6 +267,15 @@ class MultilabelClassifier(ManyClassifier):
         metrics : dict of str to float
             `accuracy` (with several labels per row: P@1); `recall` (share of the true labels that were candidates);
             `depth`; `nodes_visited`; `routers_scored`; `candidates_scored`; `work` (routers plus candidates).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from manyclass import LabelTreeClassifier
+        >>> X, y = load_digits(return_X_y=True)
+        >>> metrics = LabelTreeClassifier(random_state=0).fit(X[:1500], y[:1500]).diagnose(X[1500:], y[1500:])
+        >>> metrics["accuracy"] > 0.9, metrics["candidates_scored"]
+        (True, 10.0)
         """
         check_is_fitted(self, "_state")
         self._check_same_kind(y)
@@ -293,6 +317,12 @@ class MultilabelClassifier(ManyClassifier):
         n_bytes : int
             An upper bound, reached if every row has every feature. Sparse text requires far less. The actual size
             after training is `n_bytes_`.
+
+        Examples
+        --------
+        >>> from manyclass import SpectralTreeClassifier
+        >>> SpectralTreeClassifier().estimate_memory(n_features=128, n_classes=1000) < 200_000_000
+        True
         """
         other: Any = clone(self)
         other._multilabel, other._n_columns = bool(multilabel), n_classes if multilabel else None

@@ -490,6 +490,15 @@ class OnlineTreeMixin:
             For each level: `depth`, `nodes` (number of nodes), `leaves` (number of leaves among them), and two lists
             with a value for each node: `classes` (number of classes that reached it; in an MLOM tree, of classes that
             belong to it now, without guests) and `mass` (weight of the rows that reached it).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from manyclass import LomTreeClassifier
+        >>> model = LomTreeClassifier(n_epochs=1, random_state=0).fit(*load_digits(return_X_y=True))
+        >>> root = model.balance(max_depth=0)[0]
+        >>> root["nodes"], root["classes"]
+        (1, [10])
         """
         check_is_fitted(self, "_state")
         nodes = self._model.tree_table(self._state)
@@ -527,6 +536,12 @@ class OnlineTreeMixin:
         -------
         n_bytes : int
             The actual size after training is `n_bytes_`.
+
+        Examples
+        --------
+        >>> from manyclass import LomTreeClassifier
+        >>> LomTreeClassifier().estimate_memory(n_features=128, n_classes=1000) < 1_000_000_000
+        True
         """
         super().estimate_memory(n_features, n_classes, sparse)  # type: ignore[misc]  # validates
         if n_rows is None:

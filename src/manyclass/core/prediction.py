@@ -71,6 +71,13 @@ class PredictionMixin:
             Predicted labels. With `reject`, a masked array of the same type: rows without a prediction are masked, and
             `labels.filled("none")` replaces them. scikit-learn's metrics do not know masks: pass them the rows
             `~labels.mask` only.
+
+        Examples
+        --------
+        >>> from manyclass import RecallTreeClassifier
+        >>> model = RecallTreeClassifier(random_state=0).fit([[0.0], [1.0]], ["low", "high"])
+        >>> print(model.predict([[0.1], [0.9]]))
+        ['low' 'high']
         """
         X = self._check_inputs(X)
         if reject is None:
@@ -101,6 +108,16 @@ class PredictionMixin:
         -------
         labels, scores : ndarrays of shape (n_samples, k)
             A larger score is better. With softmax, scores are log-odds up to a constant per row.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from manyclass import RecallTreeClassifier
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = RecallTreeClassifier(n_epochs=2, random_state=0).fit(X[:1500], y[:1500])
+        >>> labels, scores = model.predict_topk(X[1500:], k=3)
+        >>> labels.shape, bool((scores[:, 0] >= scores[:, 1]).all())
+        ((297, 3), True)
         """
         X = self._check_inputs(X)
         k = self._check_k(min(5, self._index.n_current) if k is None else k)
@@ -127,6 +144,16 @@ class PredictionMixin:
         -------
         probabilities : ndarray or csr_array of shape (n_samples, n_classes), float32
             A ValueError is raised if a dense array would exceed 1 GiB; use `sparse=True` or `predict_topk` then.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from manyclass import RecallTreeClassifier
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = RecallTreeClassifier(n_epochs=2, random_state=0).fit(X[:1500], y[:1500])
+        >>> probabilities = model.predict_proba(X[1500:])
+        >>> probabilities.shape, bool(abs(probabilities.sum(axis=1) - 1).max() < 1e-5)
+        ((297, 10), True)
         """
         X = self._check_inputs(X)
         n, n_classes = X.shape[0], len(self._index)
@@ -162,6 +189,15 @@ class PredictionMixin:
         Returns
         -------
         candidates : csr_array of shape (n_samples, n_classes), bool
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from manyclass import RecallTreeClassifier
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = RecallTreeClassifier(n_epochs=2, random_state=0).fit(X[:1500], y[:1500])
+        >>> model.candidates(X[1500:]).shape
+        (297, 10)
         """
         X = self._check_inputs(X)
         parts = [self._score(rows_between(X, first, last)) for first, last in self._scoring_blocks(X.shape[0])]
@@ -183,6 +219,16 @@ class PredictionMixin:
         path : csr_array of shape (n_samples, n_nodes), bool
             Node 0 is the root. If a model has several trees, these are the nodes of the first. One-against-all has
             no nodes.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from manyclass import RecallTreeClassifier
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = RecallTreeClassifier(n_epochs=2, random_state=0).fit(X[:1500], y[:1500])
+        >>> path = model.decision_path(X[1500:])
+        >>> bool(path[:, [0]].toarray().all())  # all rows pass the root
+        True
         """
         X = self._check_inputs(X)
         nodes: list[np.ndarray] = []
@@ -208,6 +254,16 @@ class PredictionMixin:
             For each node: `node`, `parent` (-1 for a root), `depth`, `labels` (its candidates or labels, the most
             frequent first) and, except in label trees, `mass` (the weight of the rows that reached it). If a label
             tree has several trees, these are the nodes of the first.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from manyclass import RecallTreeClassifier
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = RecallTreeClassifier(n_epochs=2, random_state=0).fit(X[:1500], y[:1500])
+        >>> root = model.tree_table(max_depth=0)[0]
+        >>> root["node"], root["parent"], root["depth"]
+        (0, -1, 0)
         """
         check_is_fitted(self, "_state")
         nodes = self._model.tree_table(self._state, max_depth)
@@ -229,6 +285,16 @@ class PredictionMixin:
         metrics : dict of str to float
             `accuracy`; `recall` (share of rows whose label was a candidate); `depth`; `nodes_visited`;
             `routers_scored`; `candidates_scored`; `work` (routers plus candidates).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from manyclass import RecallTreeClassifier
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = RecallTreeClassifier(n_epochs=2, random_state=0).fit(X[:1500], y[:1500])
+        >>> metrics = model.diagnose(X[1500:], y[1500:])
+        >>> metrics["accuracy"] > 0.8, metrics["work"] == metrics["routers_scored"] + metrics["candidates_scored"]
+        (True, True)
         """
         X = self._check_inputs(X)
         truth = self._truth(X, y).label

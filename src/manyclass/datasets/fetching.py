@@ -14,7 +14,14 @@ _RETRIES = 2  # further attempts per address
 
 
 class DownloadError(OSError):
-    """A download failed. The message names the file, the reason and what to do."""
+    """A download failed. The message names the file, the reason and what to do.
+
+    Examples
+    --------
+    >>> from manyclass.datasets import DownloadError
+    >>> issubclass(DownloadError, OSError)
+    True
+    """
 
 
 def fetch(

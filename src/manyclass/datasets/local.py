@@ -18,7 +18,14 @@ CACHE_VARIABLE = "MANYCLASS_CACHE"
 
 
 class DataNotFound(FileNotFoundError):
-    """A data set is not on this machine. The message says what to set, or which command fetches it."""
+    """A data set is not on this machine. The message says what to set, or which command fetches it.
+
+    Examples
+    --------
+    >>> from manyclass.datasets import DataNotFound
+    >>> issubclass(DataNotFound, FileNotFoundError)
+    True
+    """
 
 
 def cache_folder() -> Path:

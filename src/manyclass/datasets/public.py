@@ -23,6 +23,12 @@ class PublicFile:
         Its SHA-256, or ``"md5:..."``; None if none is known.
     size : int or None
         Its size in bytes, if known.
+
+    Examples
+    --------
+    >>> from manyclass.datasets import PUBLIC_SETS
+    >>> [file.name for file in PUBLIC_SETS["enwik8"].files]
+    ['enwik8.zip']
     """
 
     name: str
@@ -47,6 +53,12 @@ class PublicSet:
         Takes the folder with these files and returns the arrays of the packed form.
     rows : tuple of int or None
         The numbers of training and test rows, if known; `fetch` rejects other numbers.
+
+    Examples
+    --------
+    >>> from manyclass.datasets import PUBLIC_SETS
+    >>> PUBLIC_SETS["mnist"].rows, PUBLIC_SETS["mnist"].size
+    ((60000, 10000), 11594722)
     """
 
     name: str

@@ -26,6 +26,13 @@ class Dataset:
         The name of each class.
     feature_names : ndarray of str, shape (n_features,)
         The name of each column of the inputs.
+
+    Examples
+    --------
+    >>> from manyclass.datasets import load_wordnet
+    >>> wordnet = load_wordnet()
+    >>> print(wordnet.label_names[wordnet.y_train[0]].split(".")[1])  # the part of speech
+    n
     """
 
     X_train: sp.csr_matrix

@@ -13,7 +13,19 @@ from .reading import Reading
 
 
 class Chunk(NamedTuple):
-    """Rows of a file."""
+    """Rows of a file.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from manyclass.io import Source
+    >>> path = os.path.join(tempfile.mkdtemp(), "train.svm")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("3 1:0.5\\n4 2:1\\n")
+    >>> chunk = next(Source(path).chunks())
+    >>> chunk.labels, chunk.X.nnz
+    (array([3, 4]), 2)
+    """
 
     X: scipy.sparse.csr_array  # float32; indices int32, sorted and unique per row
     labels: np.ndarray | None  # int64 or object (str): one per row, or flat with `pointer`; None: labels were not read

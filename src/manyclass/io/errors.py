@@ -19,6 +19,19 @@ class DataError(ValueError):
         The position of the wrong token in its line, counted from 1, or None.
     place : {"line", "row"}
         What `line` counts.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from manyclass.io import DataError, Source
+    >>> path = os.path.join(tempfile.mkdtemp(), "train.svm")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("3 1:0.5\\n4 1:nan\\n")
+    >>> try:
+    ...     list(Source(path).chunks(rows=100))
+    ... except DataError as error:
+    ...     print(error.line, error.column, error.what)
+    2 5 value 'nan' is not finite; nan and inf are not allowed
     """
 
     def __init__(

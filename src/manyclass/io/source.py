@@ -140,6 +140,19 @@ class Source:
         The reading with all values found.
     n_rows, n_skipped : int
         Good rows and bad lines so far in the current pass.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from manyclass.io import Reading, Source
+    >>> path = os.path.join(tempfile.mkdtemp(), "train.csv")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("topic,question\\nsize,is it too small\\npayment,can I pay later\\n")
+    >>> source = Source(path, Reading(label="topic"))
+    >>> [chunk.labels.tolist() for chunk in source.chunks(rows=1)]
+    [['size'], ['payment']]
+    >>> source.position
+    (60, 60)
     """
 
     def __init__(

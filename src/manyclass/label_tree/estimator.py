@@ -393,6 +393,14 @@ class LabelTreeClassifier(MultilabelClassifier):
             2: 0.9 to 2.4 times the actual size on seven sets of text. Training rows that `neighbors` keeps are not
             included. The actual size after training is `n_bytes_`. `partial_fit` unpacks the weights, which can take
             ten times as much.
+
+        Examples
+        --------
+        >>> from manyclass import LabelTreeClassifier
+        >>> text = {"n_features": 136_000, "n_classes": 670_000, "sparse": True, "multilabel": True}
+        >>> n_bytes = LabelTreeClassifier().estimate_memory(**text, n_rows=490_000, n_nonzero=75, n_labels=5.5)
+        >>> 1e9 < n_bytes < 8e9
+        True
         """
         bound = super().estimate_memory(n_features, n_classes, sparse, multilabel)
         if n_rows is None and n_nonzero is None:

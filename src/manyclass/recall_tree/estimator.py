@@ -216,6 +216,12 @@ class RecallTreeClassifier(ManyClassifier):
         n_bytes : int
             The actual size after training is `n_bytes_`. It also depends on the number of nodes at which the rows of
             a class arrive, which cannot be known in advance.
+
+        Examples
+        --------
+        >>> from manyclass import RecallTreeClassifier
+        >>> RecallTreeClassifier().estimate_memory(n_features=128, n_classes=1000) < 10_000_000
+        True
         """
         usual = super().estimate_memory(n_features, n_classes, sparse)
         if n_rows is None:

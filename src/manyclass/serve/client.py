@@ -13,7 +13,14 @@ _LONGEST_PAUSE = 30.0
 
 
 class ServiceError(Exception):
-    """The service refused a request. `status` is the HTTP status."""
+    """The service refused a request. `status` is the HTTP status.
+
+    Examples
+    --------
+    >>> from manyclass.serve.client import ServiceError
+    >>> ServiceError(413, "the body is too large").status
+    413
+    """
 
     def __init__(self, status: int, message: str):
         super().__init__(f"{status}: {message}")
@@ -35,6 +42,16 @@ class Client:
         Further tries if the service cannot be reached, or is busy. A row is learned once all the same.
     timeout : float, default=30.0
         Seconds to wait for an answer.
+
+    Examples
+    --------
+    These need a running service, `manyclass serve`:
+
+    >>> from manyclass.serve.client import Client
+    >>> client = Client("http://127.0.0.1:8000")
+    >>> client.predict("a bird that eats fish", k=3)["labels"]      # doctest: +SKIP
+    >>> client.learn("gull", "a bird that eats fish")               # doctest: +SKIP
+    >>> client.request("/health")                                   # doctest: +SKIP
     """
 
     def __init__(

@@ -1,5 +1,7 @@
 """`TreeHead`: an output layer whose cost grows with the square root of the number of classes."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -20,7 +22,15 @@ _ROUTER_ROWS, _ROUTER_STEPS, _ROUTER_RATE = 4096, 1500, 0.02  # of `fit_routers`
 
 
 class HeadOutput(NamedTuple):
-    """Log-probability of each target, and the loss to minimize."""
+    """Log-probability of each target, and the loss to minimize.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from manyclass.torch import TreeHead
+    >>> TreeHead(20, 1000)(torch.zeros(4, 20), torch.arange(4)).log_prob.shape
+    torch.Size([4])
+    """
 
     log_prob: Tensor
     loss: Tensor
