@@ -2,11 +2,14 @@
 
     python benchmarks/torch/accuracy.py DATA --out accuracy.json       (DATA as written by prepare.py)
 
-Both heads get the same encoder, epochs, batches and learning rates to choose from; the learning rate is chosen by the
-log-loss on training rows that are held out. Times are of whole training steps in eager mode with bfloat16 autocast.
+All heads get the same encoder, epochs, batches and learning rates to choose from; the learning rate is chosen by the
+accuracy on training rows that are held out. With --time, the whole training steps of the sets in the --out file are
+timed, in eager mode with bfloat16 autocast; nothing else should run on the device then.
 """
 
 import argparse
+import copy
+import itertools
 import json
 import time
 from pathlib import Path
@@ -15,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from bags import BagEncoder, FullHead, TextEncoder, load_bags
+from sklearn.preprocessing import normalize
 from torch import nn
 
 from manyclass.torch import TreeHead
@@ -22,42 +26,39 @@ from manyclass.torch import TreeHead
 WIDTH = 512
 SETS = {  # epochs, batch, learning rates
     "wordnet-hypernym": (8, 256, (5e-4, 1e-3, 2e-3)),
-    "revdict": (6, 512, (5e-4, 1e-3, 2e-3)),
-    "debian-contents": (4, 1024, (1e-3, 2e-3)),
+    "revdict": (6, 512, (5e-4, 1e-3, 2e-3, 4e-3)),
+    "debian-contents": (4, 1024, (2e-3, 4e-3, 8e-3)),
 }
 HEADS = {"full softmax": None, "TreeHead, visit=8": 8, "TreeHead, visit=32": 32}
 VISITS = (1, 2, 4, 8, 16, 32, 64)
-STREAMS, LENGTH, TEXT_RATES, TEXT_STEPS = 64, 64, (1e-3, 2e-3, 4e-3), 300
+STREAMS, LENGTH, TEXT_RATES, TEXT_STEPS = 64, 64, (2e-3, 4e-3, 8e-3), 300
 HELD_OUT, NEW, N_INPUTS = 0.1, 0.1, 131_072
+FIRST, TIMED = 20, 100  # steps before the clock starts, and timed ones
 
 
-def make_head(kind: str, n_classes: int, vectors) -> nn.Module:
-    """A head by its name in HEADS."""
+def make_head(kind: str, n_classes: int, vectors, cache: dict) -> nn.Module:
+    """A head by its name in HEADS; the classes are clustered once per number of classes."""
+    torch.manual_seed(0)
     if HEADS[kind] is None:
         return FullHead(WIDTH, n_classes)
-    return TreeHead(WIDTH, n_classes, visit=HEADS[kind], class_vectors=vectors)
+    if n_classes not in cache:
+        cache[n_classes] = TreeHead(WIDTH, n_classes, class_vectors=vectors)
+    head = copy.deepcopy(cache[n_classes])
+    head.visit = HEADS[kind]
+    return head
 
 
-class Clock:
-    """Milliseconds per step, without the first steps."""
-
-    def __init__(self, device, skip=20):
-        self.device, self.skip, self.n, self.start = device, skip, 0, 0.0
-
-    def tick(self) -> None:
-        """A step ends."""
-        self.n += 1
-        if self.n == self.skip:
-            self.start = self._now()
-
-    def _now(self) -> float:
-        if self.device == "cuda":
-            torch.cuda.synchronize()
-        return time.perf_counter()
-
-    def milliseconds(self) -> float:
-        """The mean so far."""
-        return 1000 * (self._now() - self.start) / max(1, self.n - self.skip)
+def milliseconds(steps) -> float:
+    """Mean time of a step, without the first ones."""
+    start = 0.0
+    for n, _ in enumerate(steps, 1):
+        if n in (FIRST, FIRST + TIMED):
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+            if n > FIRST:
+                return 1000 * (time.perf_counter() - start) / TIMED
+            start = time.perf_counter()
+    raise ValueError(f"too few steps to time: fewer than {FIRST + TIMED}")
 
 
 class Run:
@@ -72,7 +73,6 @@ class Run:
             self.optimizer,
             lambda step: min(1.0, (step + 1) / warm) * (1.0 if constant else max(0.0, 1 - step / n_steps)),
         )
-        self.clock = Clock(device)
 
     def step(self, inputs, target):
         """One step; returns what the encoder returns beside the rows."""
@@ -83,7 +83,6 @@ class Run:
         loss.backward()
         self.optimizer.step()
         self.schedule.step()
-        self.clock.tick()
         return rest
 
     @torch.no_grad()
@@ -116,88 +115,78 @@ def _as_tuple(out) -> tuple:
     return out if isinstance(out, tuple) else (out,)
 
 
-def train_bags(run: Run, data, rows, batch: int, n_epochs: int, seed: int = 0) -> Run:
-    """Epochs over shuffled rows."""
+def bag_steps(run: Run, data, rows, batch: int, n_epochs: int, seed: int = 0):
+    """Train for some epochs over shuffled rows; yields after each step."""
     generator = torch.Generator().manual_seed(seed)
     for _ in range(n_epochs):
         for part in rows[torch.randperm(len(rows), generator=generator).to(rows.device)].split(batch):
-            run.step(data.batch(part), data.label[part])
-    return run
+            yield run.step(data.batch(part), data.label[part])
+
+
+def train_bags(*args, **options) -> None:
+    """All steps of `bag_steps`."""
+    for _ in bag_steps(*args, **options):
+        pass
 
 
 def bag_run(kind, bags, rate, n_steps, device, constant=False, n_classes=None) -> Run:
     """A new run on rows of words; all kinds start from the same encoder."""
-    _, _, n_words, all_classes, vectors = bags
-    torch.manual_seed(0)
-    encoder = BagEncoder(n_words)
+    _, _, n_words, all_classes, vectors, cache = bags
     n_classes = all_classes if n_classes is None else n_classes
-    return Run(encoder, make_head(kind, n_classes, vectors[:n_classes]), rate, n_steps, device, constant)
+    head = make_head(kind, n_classes, vectors[:n_classes], cache)
+    torch.manual_seed(0)
+    return Run(BagEncoder(n_words), head, rate, n_steps, device, constant)
 
 
-def compare_on_bags(name: str, bags, args) -> tuple[dict, dict]:
-    """Results of all heads on one set, and the trained runs."""
+def divided(data, device) -> tuple[torch.Tensor, torch.Tensor]:
+    """(rows held out, rows to learn from)"""
+    order = torch.randperm(len(data), generator=torch.Generator().manual_seed(1)).to(device)
+    n_held = int(HELD_OUT * len(data))
+    return order[:n_held], order[n_held:]
+
+
+def compare_on_bags(name: str, bags, args) -> dict:
+    """Results of all heads on one set; also wrapped layers, and other numbers of clusters visited."""
     n_epochs, batch, rates = SETS[name]
     if args.quick:
         n_epochs, rates = 1, rates[:1]
-    data, test, _, n_classes, _ = bags
-    order = torch.randperm(len(data), generator=torch.Generator().manual_seed(1)).to(args.device)
-    n_held = int(HELD_OUT * len(data))
-    held, learned = order[:n_held], order[n_held:]
+    data, test = bags[:2]
+    held, learned = divided(data, args.device)
     n_steps = n_epochs * -(-len(learned) // batch)
     every = torch.arange(len(test), device=args.device)
-    results, runs = {}, {}
+    tested = every[:25_000]
+    heads, visits, wrapped = {}, {}, []
     for kind in HEADS:
-        best = None
+        best, tried = None, {}
         for rate in rates:
-            run = train_bags(bag_run(kind, bags, rate, n_steps, args.device), data, learned, batch, n_epochs)
-            milliseconds = run.clock.milliseconds()
+            run = bag_run(kind, bags, rate, n_steps, args.device)
+            train_bags(run, data, learned, batch, n_epochs)
             right, loss = run.test_bags(data, held)
-            if best is None or loss < best[0]:
-                best = loss, rate, run, float(right.mean())
-        loss, rate, run, held_accuracy = best
-        right, test_loss = run.test_bags(test, every)
-        results[kind] = {
-            "accuracy": float(right.mean()), "log-loss": test_loss, "rate": rate, "held-out": held_accuracy,
-            "held-out log-loss": loss, "step ms": milliseconds, "n_test": len(right), "epochs": n_epochs,
-        }  # fmt: skip
-        if HEADS[kind]:
-            results[kind]["cost"] = run.head.cost(run.encode(test, every[:2048]).float())
-        runs[kind] = run
-        print(name, n_classes, kind, results[kind], flush=True)
-    return results, runs
-
-
-def once_more(name: str, bags, kept: dict, args) -> dict:
-    """With the learning rates already chosen: steps timed, wrapped layers, other numbers of clusters, rebuilt heads."""
-    n_epochs, batch, _ = SETS[name]
-    data, test = bags[:2]
-    order = torch.randperm(len(data), generator=torch.Generator().manual_seed(1)).to(args.device)
-    learned = order[int(HELD_OUT * len(data)) :]
-    n_steps = n_epochs * -(-len(learned) // batch)
-    tested = torch.arange(min(25_000, len(test)), device=args.device)
-    out: dict = {}
-
-    def trained(kind, n_first=0):
-        run = bag_run(kind, bags, kept[kind]["rate"], n_steps, args.device)
-        if n_first:
-            train_bags(run, data, learned, batch, n_first)
-            run.head.rebuild(run.encode(data, learned[:N_INPUTS]).float(), optimizer=run.optimizer)
-        return train_bags(run, data, learned, batch, n_epochs - n_first, seed=n_first)
-
-    for kind in HEADS:
-        run = trained(kind)
-        kept[kind]["step ms"] = run.clock.milliseconds()
+            tried[rate] = {"accuracy": float(right.mean()), "log-loss": loss}
+            if best is None or right.mean() > tried[best[0]]["accuracy"]:
+                best = rate, run
+            print(name, kind, rate, tried[rate], flush=True)
+        rate, run = best
+        right, loss = run.test_bags(test, every)
+        heads[kind] = {"accuracy": float(right.mean()), "log-loss": loss, "rate": rate, "held-out": tried,
+                       "n_test": len(right), "epochs": n_epochs}  # fmt: skip
+        x = run.encode(test, tested)
         if HEADS[kind] is None:
-            out["wrapped"] = agreement(run.head.linear, run.encode(data, learned[:N_INPUTS]), run.encode(test, tested),
-                                       (None, 64))  # fmt: skip
+            wrapped = agreement(run.head.linear, run.encode(data, learned[:N_INPUTS]), x, (None, 64))
         else:
-            out[kind] = at_other_visits(run, (run.encode(test, tested), test.label[tested]))
-    run = trained("TreeHead, visit=32", 1)
-    out["TreeHead, visit=32, rebuilt after the first epoch"] = at_other_visits(
-        run, (run.encode(test, tested), test.label[tested])
-    )
-    print(name, {kind: row["step ms"] for kind, row in kept.items()}, out, flush=True)
-    return out
+            heads[kind]["cost"] = run.head.cost(x[:2048].float())
+            visits[kind] = at_other_visits(run, (x, test.label[tested]))
+        print(name, kind, heads[kind], flush=True)
+    return {"classes": bags[3], "rows": len(data), "heads": heads, "visits": visits, "wrapped": wrapped}
+
+
+def time_bags(name: str, bags, heads: dict, args) -> None:
+    """Add the time of a step to the results of each head."""
+    batch = SETS[name][1]
+    for kind, row in heads.items():
+        run = bag_run(kind, bags, row["rate"], FIRST + TIMED, args.device)
+        row["step ms"] = milliseconds(bag_steps(run, bags[0], divided(bags[0], args.device)[1], batch, 8))
+        print(name, kind, row["step ms"], flush=True)
 
 
 def at_other_visits(run: Run, rows) -> dict:
@@ -215,17 +204,17 @@ def new_classes(name: str, bags, rate: float, args) -> dict:
     """The last tenth of the classes arrives in the last epoch. Constant learning rate."""
     n_epochs, batch, _ = SETS[name]
     n_epochs = 2 if args.quick else n_epochs
-    data, test, n_words, n_classes, vectors = bags
+    data, test, n_words, n_classes, vectors, _ = bags
     shuffled = np.random.default_rng(0).permutation(n_classes)  # the new classes are the last ones
     number = torch.as_tensor(np.argsort(shuffled), device=args.device)
     saved = data.label, test.label
     data.label, test.label = number[data.label], number[test.label]
-    bags = (data, test, n_words, n_classes, vectors[shuffled])
+    bags = (data, test, n_words, n_classes, vectors[shuffled], {})
     n_old = n_classes - int(NEW * n_classes)
     every, old = torch.arange(len(data), device=args.device), (data.label < n_old).nonzero().squeeze(1)
     n_steps = n_epochs * -(-len(data) // batch)
     results = {}
-    for kind, late in ((k, late) for k in ("full softmax", "TreeHead, visit=8") for late in (False, True)):
+    for kind, late in ((k, late) for k in HEADS for late in (False, True)):
         grows = late and HEADS[kind] is not None
         run = bag_run(kind, bags, rate, n_steps, args.device, True, n_old if grows else None)
         train_bags(run, data, old if late else every, batch, n_epochs - 1)
@@ -276,20 +265,27 @@ def blocks(tokens: torch.Tensor, streams: int):
         yield shaped[0][:, at : at + LENGTH], shaped[1][:, at : at + LENGTH].flatten()
 
 
-def text_run(kind, n_words, vectors, rate, n_steps, device) -> Run:
+def text_run(kind, text, rate, n_steps, device) -> Run:
     """A new run on running text."""
+    _, n_words, vectors, cache = text
+    head = make_head(kind, n_words, vectors, cache)
     torch.manual_seed(0)
-    return Run(TextEncoder(n_words), make_head(kind, n_words, vectors), rate, n_steps, device)
+    return Run(TextEncoder(n_words), head, rate, n_steps, device)
+
+
+def text_steps(run: Run, tokens, n_steps: int):
+    """Train for the first steps of an epoch; yields after each."""
+    state = None
+    for words, following in itertools.islice(blocks(tokens, STREAMS), n_steps):
+        (state,) = run.step((words, state), following)
+        state = tuple(part.detach() for part in state)
+        yield
 
 
 def train_text(run: Run, tokens, n_steps: int) -> Run:
-    """The first steps of an epoch."""
-    state = None
-    for step, (words, following) in enumerate(blocks(tokens, STREAMS)):
-        if step == n_steps:
-            break
-        (state,) = run.step((words, state), following)
-        state = tuple(part.detach() for part in state)
+    """All steps of `text_steps`."""
+    for _ in text_steps(run, tokens, n_steps):
+        pass
     return run
 
 
@@ -297,49 +293,56 @@ def encoded_text(run: Run, tokens, n_steps: int):
     """Encoded rows and next words of the first blocks."""
     state = None
     run.encoder.eval()
-    for step, (words, following) in enumerate(blocks(tokens, 8)):
-        if step == n_steps:
-            break
+    for words, following in itertools.islice(blocks(tokens, 8), n_steps):
         with torch.no_grad(), torch.autocast(run.device, torch.bfloat16):
             x, state = run.encoder(words, state)
         yield x.bfloat16(), following
     run.encoder.train()
 
 
-def compare_on_text(tokens: dict, n_words: int, args) -> tuple[dict, dict]:
-    """Results of all heads on the next word, and the trained runs."""
-    train, valid, test = (torch.as_tensor(tokens[split].astype(np.int64), device=args.device)
-                          for split in ("train", "valid", "test"))  # fmt: skip
-    counts = sp.coo_array(
-        (np.ones(len(tokens["train"]) - 1, np.float32), (tokens["train"][1:].astype(np.int64),
-                                                         tokens["train"][:-1].astype(np.int64))),
-        (n_words, n_words),
-    ).tocsr()  # fmt: skip
+def load_text(path: Path, args) -> tuple:
+    """(words of the splits, number of words, vectors of the words by the words before them, no heads yet)"""
+    with np.load(path) as file:
+        tokens = {split: file[split][:20_000] if args.quick else file[split] for split in file}
+    tokens = {split: words.astype(np.int64) for split, words in tokens.items()}
+    n_words = 1 + max(int(part.max()) for part in tokens.values())
+    train = tokens["train"]
+    counts = sp.coo_array((np.ones(len(train) - 1, np.float32), (train[1:], train[:-1])), (n_words, n_words)).tocsr()
     counts.data = np.sqrt(counts.data)
-    vectors = counts.multiply(1 / np.maximum(1e-9, np.sqrt(counts.multiply(counts).sum(1)))[:, None]).tocsr()
-    n_try = 3 if args.quick else TEXT_STEPS
-    n_steps = 10 if args.quick else len(train) // (STREAMS * LENGTH)
-    n_test = 5 if args.quick else 400
-    results, runs = {}, {}
+    splits = {split: torch.as_tensor(words, device=args.device) for split, words in tokens.items()}
+    return splits, n_words, normalize(counts), {}
+
+
+def compare_on_text(text, args) -> dict:
+    """Results of all heads on the next word."""
+    train, valid, test = (text[0][split] for split in ("train", "valid", "test"))
+    n_try, n_steps, n_test = (3, 10, 5) if args.quick else (TEXT_STEPS, len(train) // (STREAMS * LENGTH), 400)
+    heads, wrapped = {}, []
     for kind in HEADS:
-        losses = {}
+        tried = {}
         for rate in TEXT_RATES[:1] if args.quick else TEXT_RATES:
-            tried = train_text(text_run(kind, n_words, vectors, rate, n_try, args.device), train, n_try)
-            losses[rate] = tried.test(encoded_text(tried, valid, n_test // 2))[1]
-        rate = min(losses, key=losses.__getitem__)
-        run = train_text(text_run(kind, n_words, vectors, rate, n_steps, args.device), train, n_steps)
-        milliseconds = run.clock.milliseconds()
+            run = train_text(text_run(kind, text, rate, n_try, args.device), train, n_try)
+            right, loss = run.test(encoded_text(run, valid, n_test // 2))
+            tried[rate] = {"accuracy": float(right.mean()), "log-loss": loss}
+        rate = max(tried, key=lambda rate: tried[rate]["accuracy"])
+        run = train_text(text_run(kind, text, rate, n_steps, args.device), train, n_steps)
         right, loss = run.test(encoded_text(run, test, n_test))
-        results[kind] = {
-            "accuracy": float(right.mean()), "log-loss": loss, "rate": rate, "step ms": milliseconds,
-            "n_test": len(right), "epochs": 1, "tried": losses,
-        }  # fmt: skip
-        if HEADS[kind]:
-            x = next(encoded_text(run, test, 1))[0].float()
-            results[kind]["cost"] = run.head.cost(x)
-        runs[kind] = run
-        print("enwik8", kind, results[kind], flush=True)
-    return results, text_agreement(runs["full softmax"], train, test, args)
+        heads[kind] = {"accuracy": float(right.mean()), "log-loss": loss, "rate": rate, "held-out": tried,
+                       "n_test": len(right), "epochs": 1}  # fmt: skip
+        if HEADS[kind] is None:
+            wrapped = text_agreement(run, train, test, args)
+        else:
+            heads[kind]["cost"] = run.head.cost(next(encoded_text(run, test, 1))[0].float())
+        print("enwik8", kind, heads[kind], flush=True)
+    return {"classes": text[1], "rows": len(train), "heads": heads, "wrapped": wrapped}
+
+
+def time_text(text, heads: dict, args) -> None:
+    """Add the time of a step to the results of each head."""
+    for kind, row in heads.items():
+        run = text_run(kind, text, row["rate"], FIRST + TIMED, args.device)
+        row["step ms"] = milliseconds(text_steps(run, text[0]["train"], FIRST + TIMED))
+        print("enwik8", kind, row["step ms"], flush=True)
 
 
 def text_agreement(run: Run, train, test, args) -> list[dict]:
@@ -349,51 +352,42 @@ def text_agreement(run: Run, train, test, args) -> list[dict]:
     return agreement(run.head.linear, inputs, rows, (None, 64))
 
 
-def text_once_more(tokens: dict, n_words: int, rate: float, args) -> list[dict]:
-    """`text_agreement` of a full softmax trained with the learning rate already chosen."""
-    train, test = (torch.as_tensor(tokens[split].astype(np.int64), device=args.device) for split in ("train", "test"))
-    n_steps = len(train) // (STREAMS * LENGTH)
-    run = train_text(text_run("full softmax", n_words, None, rate, n_steps, args.device), train, n_steps)
-    return text_agreement(run, train, test, args)
-
-
 def main() -> None:
     """Write all results as JSON, after each set."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--sets", nargs="+", default=[*SETS, "enwik8"], choices=[*SETS, "enwik8"])
     parser.add_argument("--quick", action="store_true", help="few rows, a check that the script runs")
-    parser.add_argument("--again", action="store_true", help="only what uses the learning rates in the --out file")
+    parser.add_argument("--time", action="store_true", help="time the steps of the sets in the --out file")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     args = parser.parse_args()
     device = torch.cuda.get_device_name() if args.device == "cuda" else "CPU"
-    out: dict = {"device": device, "torch": torch.__version__, "sets": {}, "new classes": {}, "wrapped": {}}
-    if args.again:
+    out: dict = {"device": device, "torch": torch.__version__, "sets": {}, "new classes": {}}
+    if args.time:
         out = json.loads(args.out.read_text())
-    for name in SETS:
-        if not (args.data / f"{name}.npz").exists():
+    for name in args.sets:
+        path = args.data / f"{name}.npz"
+        if not path.exists():
             print(f"skipped: {name} is not in {args.data}")
             continue
-        bags = load_bags(args.data / f"{name}.npz", args.device, 3000 if args.quick else None)
-        if not args.again:
-            results, _ = compare_on_bags(name, bags, args)
-            out["sets"][name] = {"classes": bags[3], "rows": len(bags[0]), "heads": results}
-            if name != "debian-contents":
-                out["new classes"][name] = new_classes(name, bags, results["full softmax"]["rate"], args)
-        more = once_more(name, bags, out["sets"][name]["heads"], args)
-        out["wrapped"][name] = more.pop("wrapped")
-        out["sets"][name]["visits"] = more
-        args.out.write_text(json.dumps(out, indent=1))
-    if (args.data / "enwik8.npz").exists():
-        with np.load(args.data / "enwik8.npz") as file:
-            tokens = {name: file[name][:20_000] if args.quick else file[name] for name in file}
-        n_words = 1 + max(int(part.max()) for part in tokens.values())
-        if args.again:
-            rate = out["sets"]["enwik8"]["heads"]["full softmax"]["rate"]
-            out["wrapped"]["enwik8"] = text_once_more(tokens, n_words, rate, args)
+        if args.time and name not in out["sets"]:
+            continue
+        if name == "enwik8":
+            text = load_text(path, args)
+            if args.time:
+                time_text(text, out["sets"][name]["heads"], args)
+            else:
+                out["sets"][name] = compare_on_text(text, args)
         else:
-            results, out["wrapped"]["enwik8"] = compare_on_text(tokens, n_words, args)
-            out["sets"]["enwik8"] = {"classes": n_words, "rows": len(tokens["train"]), "heads": results}
+            bags = (*load_bags(path, args.device, 3000 if args.quick else None), {})
+            if args.time:
+                time_bags(name, bags, out["sets"][name]["heads"], args)
+            else:
+                out["sets"][name] = compare_on_bags(name, bags, args)
+                if name != "debian-contents":
+                    rate = out["sets"][name]["heads"]["full softmax"]["rate"]
+                    out["new classes"][name] = new_classes(name, bags, rate, args)
         args.out.write_text(json.dumps(out, indent=1))
 
 

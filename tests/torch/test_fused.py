@@ -15,12 +15,13 @@ import torch
 from manyclass.torch import TreeHead
 from manyclass.torch import fused
 from manyclass.torch.grouped import group_pairs, masked_scores
+from manyclass.torch.head import best_clusters
 from manyclass.torch.search import plain_topk
 
 device, kind = sys.argv[1], getattr(torch, sys.argv[2])
 for n_classes, d, n_rows, visit, k, size in [
     (500, 24, 20, 3, 5, 64), (500, 64, 1, 2, 1, 300), (90, 70, 17, 4, 16, 16), (700, 16, 5, 5, 3, 160),
-    (1500, 16, 9, 20, 4, 16)
+    (1500, 16, 9, 20, 4, 16), (400, 32, 200, 3, 5, 64),  # the last has enough pairs to be grouped
 ]:
     torch.manual_seed(n_classes + d)
     head = TreeHead(d, n_classes, cluster_size=size, visit=visit, device=device, dtype=kind)
@@ -32,7 +33,7 @@ for n_classes, d, n_rows, visit, k, size in [
     assert torch.allclose(best, best_2, atol=1e-4, rtol=1e-4)
     assert (slot == slot_2).float().mean() > 0.99  # ties of rounding
 
-    cluster = head._visited(head._log_clusters(x)).contiguous()
+    cluster = best_clusters(head._log_clusters(x), visit)
     order, ends = group_pairs(cluster, head.n_clusters)
     order_2, ends_2, count = fused.group_by_cluster(cluster, head.n_clusters)
     assert torch.equal(ends, ends_2) and torch.equal(ends.diff(), count[1:])

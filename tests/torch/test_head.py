@@ -35,26 +35,40 @@ def all_scores(head, x):
 
 
 def dense_reference(head, x, target):
-    """(loss of each row, log-probabilities of all classes) by the definition, with every score in memory."""
+    """(loss of each row, log-probabilities of all classes) by the definition, with every score in memory.
+
+    The clusters are those that the head draws after the same seed.
+    """
     cluster_of = head.slot_of // head.weight.shape[1]
     log_cluster = head.router(x).log_softmax(1)
     scores = all_scores(head, x)
-    visited = log_cluster.topk(min(head.visit, head.n_clusters)).indices
+    visit = min(head.visit, head.n_clusters)
+    n_random = visit // 4 if head.training and visit < head.n_clusters else 0
+    n_best = visit - n_random
+    preferred = log_cluster.topk(n_best).indices
+    trained, _ = head._trained_clusters(log_cluster, cluster_of[target], visit, n_random)
+    weight = (head.n_clusters - n_best) / max(1, n_random)
     losses, every = [], []
     for i in range(len(x)):
-        inside = torch.isin(cluster_of, visited[i])
+        inside = torch.isin(cluster_of, preferred[i])
         log_prob = torch.empty_like(scores[i])
-        log_prob[inside] = log_cluster[i, visited[i]].logsumexp(0) + scores[i, inside].log_softmax(0)
-        for cluster in set(range(head.n_clusters)) - set(visited[i].tolist()):
+        log_prob[inside] = log_cluster[i, preferred[i]].logsumexp(0) + scores[i, inside].log_softmax(0)
+        for cluster in set(range(head.n_clusters)) - set(preferred[i].tolist()):
             own = cluster_of == cluster
             log_prob[own] = log_cluster[i, cluster] + scores[i, own].log_softmax(0)
         every.append(log_prob)
         y = target[i]
-        trained = set(visited[i].tolist())
-        if int(cluster_of[y]) not in trained:
-            trained = {*visited[i, :-1].tolist(), int(cluster_of[y])}
-        among = torch.isin(cluster_of, torch.tensor(sorted(trained)))
-        losses.append(scores[i, among].logsumexp(0) - scores[i, y] - log_cluster[i, cluster_of[y]])
+        kept = set(preferred[i].tolist())
+        if int(cluster_of[y]) not in kept:
+            kept = {*preferred[i, :-1].tolist(), int(cluster_of[y])}
+        drawn = set(trained[i, n_best:].tolist())
+        assert set(trained[i, :n_best].tolist()) == kept
+        assert len(drawn) == n_random and not drawn & kept
+        total = scores[i].exp() @ (
+            torch.isin(cluster_of, torch.tensor(sorted(kept))).double()
+            + weight * torch.isin(cluster_of, torch.tensor(sorted(drawn))).double()
+        )
+        losses.append(total.log() - scores[i, y] - log_cluster[i, cluster_of[y]])
     return torch.stack(losses), torch.stack(every)
 
 
@@ -66,28 +80,44 @@ def test_probabilities_of_all_classes_sum_to_one(n_classes, visit):
     assert torch.allclose(total, torch.ones_like(total), atol=1e-12)
 
 
-@pytest.mark.parametrize("visit", [1, 3, 1000])
-def test_gradients_and_probabilities_equal_those_of_a_dense_reference(visit):
-    head, x, y = make(visit=visit, cluster_size=16), rows(40).requires_grad_(), targets(100, 40)
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("visit", [1, 4, 1000])
+def test_gradients_and_probabilities_equal_those_of_a_dense_reference(visit, training):
+    head, x, y = make(visit=visit, cluster_size=16).train(training), rows(40).requires_grad_(), targets(100, 40)
+    torch.manual_seed(3)
     log_prob, loss = head(x, y)
     loss.backward()
     gradients = [x.grad, *(p.grad for p in head.parameters())]
     other, x2 = copy.deepcopy(head), x.detach().clone().requires_grad_()
     other.zero_grad()
+    torch.manual_seed(3)
     losses, every = dense_reference(other, x2, y)
     losses.mean().backward()
     assert torch.allclose(loss, losses.mean(), atol=1e-12)
     assert torch.allclose(log_prob, every.gather(1, y[:, None])[:, 0], atol=1e-12)
-    assert torch.allclose(head.log_prob(x), every, atol=1e-12)
     for mine, theirs in zip(gradients, [x2.grad, *(p.grad for p in other.parameters())], strict=True):
         assert torch.allclose(mine, theirs, atol=1e-12)
+    torch.manual_seed(3)
     assert (head(x, y, reduction="none").loss >= -log_prob - 1e-12).all()
+    if not training:
+        assert torch.allclose(head.log_prob(x), every, atol=1e-12)
+
+
+def test_random_clusters_estimate_the_sum_over_all_classes():
+    head, x = make(visit=4, cluster_size=16), rows(1)  # 3 of 7 clusters are preferred, one is drawn
+    true = head.slot_of[:1] // head.weight.shape[1]
+    with torch.no_grad():
+        loss = head(x.expand(20_000, 6), torch.zeros(20_000, dtype=torch.int64), reduction="none").loss
+        log_sum = loss + head.router(x).log_softmax(1)[0, true] + all_scores(head, x)[0, 0]
+        exact = all_scores(head, x).logsumexp(1)
+    assert len(log_sum.unique()) > 1
+    assert float(log_sum.exp().mean() / exact.exp()) == pytest.approx(1, abs=0.02)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize(("n_classes", "size"), [(100, 16), (3000, 16)])
 def test_gradients_on_the_gpu(n_classes, size):
-    head = make(n_classes, visit=3, cluster_size=size)
+    head = make(n_classes, visit=3, cluster_size=size)  # fewer than 4: nothing is drawn
     x, y = rows(40), targets(n_classes, 40)
     losses, every = dense_reference(head, x.requires_grad_(), y)
     losses.mean().backward()
@@ -101,6 +131,48 @@ def test_gradients_on_the_gpu(n_classes, size):
         for mine, theirs in zip([x2.grad, *(p.grad for p in other.parameters())], expected, strict=True):
             assert float((mine.double().cpu() - theirs).norm() / theirs.norm()) < error
         assert float((log_prob.double().cpu() - every.detach().gather(1, y[:, None])[:, 0]).abs().max()) < 10 * error
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_autocast_compile_and_graphs_on_the_gpu():
+    head = make(3000, 16, visit=3).to("cuda", torch.float32)
+    x, y = rows(40, 16).cuda().float(), targets(3000, 40).cuda()
+    with torch.no_grad():
+        exact = head(x, y).loss
+
+    def step(function=head):
+        head.zero_grad(set_to_none=False)
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = function(x, y).loss
+        loss.backward()
+        return loss.detach()
+
+    expected = step()
+    assert expected.dtype == torch.float32
+    assert abs(expected.item() - exact.item()) < 0.05
+    gradients = [p.grad.clone() for p in head.parameters()]
+    compiled, topk = torch.compile(head, fullgraph=True), torch.compile(head.topk, fullgraph=True)
+    replay, captured = as_graph(step)
+    for run in (lambda: step(compiled), lambda: replay() or captured):
+        assert abs(run().item() - expected.item()) < 1e-3
+        for mine, theirs in zip(head.parameters(), gradients, strict=True):
+            assert float((mine.grad - theirs).norm() / theirs.norm()) < 0.01
+    replay, captured = as_graph(lambda: head.topk(x, 3))
+    replay()
+    assert torch.equal(captured[1], head.topk(x, 3)[1])
+    assert torch.equal(topk(x, 3)[1], head.topk(x, 3)[1])
+
+
+def as_graph(function):
+    """(replay the function as a CUDA graph, what it returns)"""
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        function()
+    torch.cuda.current_stream().wait_stream(stream)
+    with torch.cuda.graph(graph):
+        out = function()
+    return graph.replay, out
 
 
 def test_visiting_all_clusters_is_the_full_softmax():
@@ -259,7 +331,7 @@ def test_state_dict_of_a_head_that_has_grown(tmp_path):
 
 
 def test_autocast():
-    head, x, y = make(1000, 16).float(), rows(50, 16).float(), targets(1000, 50)
+    head, x, y = make(1000, 16).float().eval(), rows(50, 16).float(), targets(1000, 50)
     exact = head(x, y)
     with torch.autocast("cpu", torch.bfloat16):
         rounded = head(x, y)
@@ -272,10 +344,12 @@ def test_autocast():
 def test_compile():
     head, x, y = make(200), rows(), targets(200)
     compiled = torch.compile(head, backend="aot_eager", fullgraph=True)
+    torch.manual_seed(3)
     expected = head(x, y)
     expected.loss.backward()
     gradients = [p.grad.clone() for p in head.parameters()]
     head.zero_grad()
+    torch.manual_seed(3)
     output = compiled(x, y)
     output.loss.backward()
     assert torch.allclose(output.log_prob, expected.log_prob)

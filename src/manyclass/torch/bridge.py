@@ -39,9 +39,7 @@ def to_label_tree(head: Any, classes: Any = None) -> LabelTreeClassifier:
             "per node: call rebuild with another cluster_size."
         )
     beam = min(head.visit, n_clusters, MOST_PATHS)
-    model = LabelTreeClassifier(
-        arity=arity, beam=beam, start=0, prior=0, rate=_RATE, normalize=False, neighbors=False
-    )
+    model = LabelTreeClassifier(arity=arity, beam=beam, start=0, prior=0, rate=_RATE, normalize=False, neighbors=False)
     model._online, model.n_features_in_, model.history_ = True, n_features, []
     model._index = ClassIndex(labels)
     if len(model._index) != len(labels):

@@ -15,6 +15,7 @@ import triton.language as tl
 from torch import Tensor
 
 _PROGRAMS = 528  # fewer units of work are divided into parts, so that a large device has enough to do
+_FEW_PAIRS = 256  # are not sorted by cluster: that takes longer than reading the weights of a cluster twice
 _COLUMNS = 128  # summed at a time
 _GROUP = 64  # columns whose highest score is kept
 _BLOCK = 1024  # pairs per program that only counts or copies
@@ -28,19 +29,26 @@ def _best_kernel(
     x, weight, bias, size, order, ends, tiles, unit_cluster, best, slot, log_sums,
     n_clusters, n_parts, visit, d, places,
     K: tl.constexpr, LANES: tl.constexpr, ROWS: tl.constexpr, CLASSES: tl.constexpr, DEPTH: tl.constexpr,
-    PRECISION: tl.constexpr,
+    PRECISION: tl.constexpr, GROUPED: tl.constexpr,
 ):  # fmt: skip
-    """One program takes up to ROWS pairs of one cluster and one part of its classes, tile by tile."""
+    """One program takes up to ROWS pairs of one cluster and one part of its classes, tile by tile.
+
+    Unless GROUPED, a program takes one pair: order, ends and tiles are not used.
+    """
     unit, part = tl.program_id(0), tl.program_id(1)
-    cluster = tl.load(unit_cluster + unit)
-    if cluster >= n_clusters:  # there are fewer units
-        return
-    end = tl.load(ends + cluster)
-    begin = tl.load(ends + cluster - 1, mask=cluster > 0, other=0)
-    first_tile = tl.load(tiles + cluster - 1, mask=cluster > 0, other=0)
-    pair_at = begin + (unit - first_tile) * ROWS + tl.arange(0, ROWS)
-    valid = pair_at < end
-    pair = tl.load(order + pair_at, mask=valid, other=0)
+    cluster = tl.load(unit_cluster + unit).to(tl.int32)
+    if GROUPED:
+        if cluster >= n_clusters:  # there are fewer units
+            return
+        end = tl.load(ends + cluster)
+        begin = tl.load(ends + cluster - 1, mask=cluster > 0, other=0)
+        first_tile = tl.load(tiles + cluster - 1, mask=cluster > 0, other=0)
+        pair_at = begin + (unit - first_tile) * ROWS + tl.arange(0, ROWS)
+        valid = pair_at < end
+        pair = tl.load(order + pair_at, mask=valid, other=0)
+    else:
+        valid = tl.arange(0, ROWS) == 0
+        pair = tl.where(valid, unit, 0)
     n_classes = tl.load(size + cluster)
     per_part = tl.cdiv(tl.cdiv(places, n_parts), CLASSES) * CLASSES
     first, last = part * per_part, tl.minimum(n_classes, (part + 1) * per_part)
@@ -170,7 +178,7 @@ def group_by_cluster(cluster: Tensor, n_clusters: int) -> tuple[Tensor, Tensor, 
 def shape_of(n_pairs: int, n_clusters: int, places: int) -> tuple[int, int, int, int]:
     """(rows per program, classes scored at a time, units of work at most, parts of a cluster)."""
     rows = 16 if n_pairs <= 16 * n_clusters else 32
-    units = min(n_pairs, n_clusters + n_pairs // rows)
+    units = n_pairs if n_pairs <= _FEW_PAIRS else min(n_pairs, n_clusters + n_pairs // rows)
     classes = 256 if units > _PROGRAMS else 64
     return rows, classes, units, max(1, min(-(-places // classes), _PROGRAMS // units))
 
@@ -181,10 +189,14 @@ def best_in_clusters(
     """Candidates (row, candidate), their slots, and logs of sums of exp(score) (row, part of a visited cluster)."""
     (n_rows, visit), (n_clusters, places, d) = cluster.shape, weight.shape
     rows, classes, units, parts = shape_of(n_rows * visit, n_clusters, places)
-    order, ends, count = group_by_cluster(cluster, n_clusters)
-    tiles = torch.cumsum((count + (rows - 1)) // rows, 0, dtype=torch.int32)
-    unit = torch.arange(units, device=x.device, dtype=torch.int32)
-    unit_cluster = torch.searchsorted(tiles, unit, right=True, out_int32=True)  # the first whose tiles end after it
+    grouped = n_rows * visit > _FEW_PAIRS
+    if grouped:
+        order, ends, count = group_by_cluster(cluster, n_clusters)
+        tiles = torch.cumsum((count + (rows - 1)) // rows, 0, dtype=torch.int32)
+        unit = torch.arange(units, device=x.device, dtype=torch.int32)
+        unit_cluster = torch.searchsorted(tiles, unit, right=True, out_int32=True)  # the first whose tiles end after it
+    else:
+        order, ends, tiles, unit_cluster = None, None, None, cluster.contiguous()
     best = torch.empty(n_rows, visit * parts * k, device=x.device)
     slot = torch.empty_like(best, dtype=torch.int32)
     log_sums = torch.empty(n_rows, visit * parts, device=x.device)
@@ -192,7 +204,7 @@ def best_in_clusters(
         x, weight, bias, size, order, ends, tiles, unit_cluster, best, slot, log_sums,
         n_clusters, parts, visit, d, places,
         K=k, LANES=max(2, triton.next_power_of_2(k)), ROWS=rows, CLASSES=classes, DEPTH=64,
-        PRECISION="ieee" if x.dtype == torch.float32 else "tf32", num_warps=4, num_stages=3,
+        PRECISION="ieee" if x.dtype == torch.float32 else "tf32", GROUPED=grouped, num_warps=4, num_stages=3,
     )  # fmt: skip
     return best, slot, log_sums
 

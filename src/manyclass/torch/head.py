@@ -17,6 +17,7 @@ from .search import MOST_FUSED, plain_topk
 _MULTIPLE = 16  # of the places of a cluster: grouped products require aligned weights
 _MOST_FULL = 1.25  # times the places of a cluster: it grows up to this size before it is split
 _DIMS = 64  # in which classes are grouped
+_RANDOM = 4  # of so many clusters scored in training one is drawn at random
 _CHUNK = 1 << 26  # scores of all classes computed at a time, for routers
 _ROUTER_ROWS, _ROUTER_STEPS, _ROUTER_RATE = 4096, 1500, 0.02  # of `fit_routers`
 
@@ -200,9 +201,12 @@ class TreeHead(nn.Module):
     def forward(self, x: Tensor, target: Tensor, reduction: str = "mean") -> HeadOutput:
         """Log-probabilities of the targets, and the loss.
 
-        The loss of a row is the cross-entropy of the router plus that of the true class among all classes of the
-        visited clusters and of its own one. Nothing is sampled, so that no correction is needed: the loss is never
-        less than `-log_prob`, and equal to it where the router is certain. No array has a column for every class.
+        The loss of a row is the cross-entropy of the router plus that of the true class among all classes. The sum
+        over all classes is exact for the clusters that the router prefers and for the true one; that over the other
+        clusters is estimated, without bias, from a few that are drawn at random (one in four of `visit`). The loss is
+        never less than `-log_prob`. No array has a column for every class.
+
+        In evaluation mode nothing is drawn: `visit` clusters are preferred ones, and the others do not count.
 
         Parameters
         ----------
@@ -216,7 +220,8 @@ class TreeHead(nn.Module):
         Returns
         -------
         log_prob : Tensor of shape (...)
-            Log-probabilities of the targets as in `log_prob(x)`, without gradients.
+            Log-probabilities of the targets, without gradients: in evaluation mode as in `log_prob(x)`, in training
+            mode those of a head that visits the preferred clusters only.
         loss : Tensor
             The loss, with gradients.
         """
@@ -230,17 +235,20 @@ class TreeHead(nn.Module):
             self._count_inputs(rows)
         true_cluster = slot // weight.shape[1]
         log_cluster = self._log_clusters(rows)
-        cluster = self._visited(log_cluster)
-        inside = (cluster == true_cluster[:, None]).any(1)
-        cluster[:, -1] = torch.where(inside, cluster[:, -1], true_cluster)
+        visit = min(self.visit, self.n_clusters)
+        n_random = visit // _RANDOM if self.training and visit < self.n_clusters else 0
+        cluster, inside = self._trained_clusters(log_cluster.detach(), true_cluster, visit, n_random)
         log_sums, score = visited_scores(rows, weight, self.bias, self.size, cluster, slot)[:2]
-        among = score - log_sums.logsumexp(1)
+        preferred, drawn = log_sums.split([visit - n_random, n_random], 1)
+        if n_random:  # a drawn cluster stands for several that are not
+            drawn = drawn + math.log((self.n_clusters - visit + n_random) / n_random)
         log_true_cluster = log_cluster.gather(1, true_cluster[:, None]).squeeze(1)
-        loss = -(log_true_cluster + among)
+        loss = torch.cat([preferred, drawn], 1).logsumexp(1) - score - log_true_cluster
         with torch.no_grad():
-            log_visited = log_cluster.gather(1, cluster).logsumexp(1)
+            log_visited = log_cluster.gather(1, cluster[:, : visit - n_random]).logsumexp(1)
             own_sum = log_sums.masked_fill(cluster != true_cluster[:, None], -torch.inf).amax(1)
-            log_prob = torch.where(inside, log_visited + among, log_true_cluster + score - own_sum).view(target.shape)
+            log_prob = torch.where(inside, log_visited - preferred.logsumexp(1), log_true_cluster - own_sum) + score
+            log_prob = log_prob.view(target.shape)
         if reduction == "none":
             return HeadOutput(log_prob, loss.view(target.shape))
         return HeadOutput(log_prob, loss.mean() if reduction == "mean" else loss.sum())
@@ -262,7 +270,7 @@ class TreeHead(nn.Module):
         log_cluster = self._log_clusters(rows)
         scores = self._all_scores(rows, weight)
         log_sums = scores.logsumexp(2)
-        cluster = self._visited(log_cluster)
+        cluster = best_clusters(log_cluster, min(self.visit, self.n_clusters))
         together = log_cluster.gather(1, cluster).logsumexp(1) - log_sums.gather(1, cluster).logsumexp(1)
         shift = (log_cluster - log_sums).scatter(1, cluster, together[:, None].expand_as(cluster))
         every = (scores + shift[:, :, None]).flatten(1)[:, self.slot_of]
@@ -329,7 +337,7 @@ class TreeHead(nn.Module):
             `routers_scored`, `clusters_visited`, `classes_scored`, and their share of all classes, `share_scored`.
         """
         rows, _ = self._as_computed(x)
-        cluster = self._visited(self._log_clusters(rows))
+        cluster = best_clusters(self._log_clusters(rows), min(self.visit, self.n_clusters))
         classes = float(self.size[cluster].sum(1).double().mean())
         return {
             "routers_scored": float(self.n_clusters),
@@ -544,13 +552,19 @@ class TreeHead(nn.Module):
         scores = nn.functional.linear(rows, self.router.weight.to(rows.dtype), self.router.bias.to(rows.dtype))
         return scores.to(torch.promote_types(scores.dtype, torch.float32)).log_softmax(1)
 
-    def _visited(self, log_cluster: Tensor) -> Tensor:
-        log_cluster, visit = log_cluster.detach(), min(self.visit, self.n_clusters)
-        if has_triton(log_cluster) and visit <= MOST_FUSED:
-            from .fused import best_columns
+    @torch.no_grad()
+    def _trained_clusters(self, log_cluster: Tensor, true: Tensor, visit: int, n_random: int) -> tuple[Tensor, Tensor]:
+        """Clusters of each row to score: preferred ones, the true one among them, then random others.
 
-            return best_columns(log_cluster, log_cluster.new_zeros(self.n_clusters), visit)[0]
-        return log_cluster.topk(visit, dim=1).indices
+        Also whether the true cluster is a preferred one; if not, it takes the place of the last of these.
+        """
+        cluster = best_clusters(log_cluster, visit - n_random)
+        inside = (cluster == true[:, None]).any(1)
+        cluster[:, -1] = torch.where(inside, cluster[:, -1], true)
+        if n_random:
+            chance = torch.rand_like(log_cluster).scatter(1, cluster, -1.0)
+            cluster = torch.cat([cluster, best_clusters(chance, n_random)], 1)
+        return cluster, inside
 
     def _all_scores(self, rows: Tensor, weight: Tensor) -> Tensor:
         """Scores of all classes (row, cluster, place)."""
@@ -620,6 +634,16 @@ def _replace(parameter: nn.Parameter, function: Callable[[Tensor], Tensor], opti
 
 
 # -- clusters ----------------------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def best_clusters(scores: Tensor, n: int) -> Tensor:
+    """The n clusters with the highest scores (row, cluster) of each row, best first."""
+    if has_triton(scores) and n <= MOST_FUSED:
+        from .fused import best_columns
+
+        return best_columns(scores.detach(), scores.new_zeros(scores.shape[1]), n)[0]
+    return scores.topk(n, dim=1).indices
 
 
 def places_for(n_classes: int, cluster_size: int | None) -> int:
@@ -700,5 +724,3 @@ def fit_softmax(router: nn.Linear, rows: Tensor, log_sums: Tensor, seed: int) ->
         fitted = whiten @ line
         router.weight.copy_(fitted[:-1].T)
         router.bias.copy_(fitted[-1])
-
-
