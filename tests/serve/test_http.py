@@ -32,6 +32,16 @@ def test_predict_and_learn(client):
     assert post(client, "/learn", {"text": "other", "label": "astronomy", "id": "1"}).status_code == 409
 
 
+def test_explanations_name_words(client):
+    client = client()
+    found = post(client, "/predict", {"text": "dog and bus dog", "k": 1, "explanation": True}).json()
+    explained = found["explanation"]
+    assert explained["label"] == found["labels"][0] == "animal"
+    assert {one["name"] for one in explained["contributions"]} == {"dog", "bus"}
+    total = sum(one["contribution"] for one in explained["contributions"]) + sum(explained["terms"].values())
+    assert total + explained["other_features"] == pytest.approx(found["scores"][0], abs=1e-4)
+
+
 def test_several_rows_at_once(client):
     client = client()
     rows = [{"text": "dog"}, {"text": "bus"}, {"features": {"text": "piano"}}, {"text": "soup"}, {"text": "cow"}]

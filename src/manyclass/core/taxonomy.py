@@ -7,9 +7,9 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..io.texts import pack_texts, unpack_texts
 from .invariants import need, need_range
 from .locks import reads
-from .model_file import pack_texts, unpack_texts
 from .state import Array, Field, State
 
 SEPARATOR = ">"

@@ -247,6 +247,10 @@ def names_of(X: Any, reading: Reading) -> dict[int, str]:
     Words that share a feature are listed together.
     """
     (cells,) = _records(X, reading)
+    vocabulary = getattr(reading.vectorizer, "vocabulary_", None)
+    if vocabulary is not None:
+        words = reading.vectorizer.build_analyzer()(_text(reading.text[0], cells[reading.text[0]]))
+        return {int(vocabulary[word]): word for word in words if word in vocabulary}
     hasher = FeatureHasher(n_features=reading.width, input_type="string", alternate_sign=False)
     words: list[str] = []
     for name, vectorizer in _vectorizers(reading):

@@ -60,6 +60,7 @@ class PredictIn(RowIn):
     model: str | None = Field(None, description="Name of the model; default: the first one.")
     version: int | None = Field(None, ge=1, description="Version of the model; default: the one that learns.")
     path: bool = Field(False, description="Add the nodes of the tree that the row reaches.")
+    explanation: bool = Field(False, description="Add what the features of a row contribute to the best score.")
     words: bool = Field(False, description="Add the words of a text and what each adds to the score of the best label.")
 
 
@@ -90,6 +91,7 @@ class RowOut(BaseModel):
     scores: list[float]
     probabilities: list[float]
     path: list[int] | None = None
+    explanation: dict[str, Any] | None = None
     words: list[WordOut] | None = None
 
 
@@ -193,7 +195,7 @@ def _plain_routes(app: FastAPI, service: Service, look: explore.Explorer) -> dic
         if not rows:
             raise Problem(422, "rows is empty.")
         found = [as_json(one) for one in await service.predict(ask.model, ask.version, rows, ask.k)]
-        if ask.path or ask.words:
+        if ask.path or ask.words or ask.explanation:
             await run_in_threadpool(look.add_details, service, ask, rows, found)
         model = service.model(ask.model)
         about = {"model": model.name, "version": ask.version or model.version}

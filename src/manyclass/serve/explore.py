@@ -107,11 +107,13 @@ class Explorer:
         self._lock = threading.Lock()
 
     def add_details(self, service: Service, ask: Any, rows: Sequence[Any], found: list[dict[str, Any]]) -> None:
-        """Add the path and the words of each row to its prediction."""
+        """Add the path, the explanation and the words of each row to its prediction."""
         with service.published(ask.model, ask.version) as copy:
             for row, one in zip(rows, found, strict=True):
                 if ask.path:
                     one["path"] = path_of(copy, row)
+                if ask.explanation:
+                    one["explanation"] = copy.explain(row)
                 if ask.words and isinstance(row, str) and one["labels"]:
                     one["words"] = words_of(copy, row, one["labels"][0])
                     self._remember(_WORD.findall(row.lower()))

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -110,40 +109,29 @@ class Copy:
 
     def predict(self, rows: Sequence[Any], k: int, probabilities: bool = True) -> list[Prediction]:
         """The k best labels of each row that were scored."""
-        clf = self.estimator
-        model, options, state, k = clf._model, clf._prediction_options(), clf._state, min(k, clf._index.n_current)
-        changed = clf._index.target is not None  # classes were removed or merged
-        whole = probabilities and model.NAME == "label-tree" and not changed  # one search for scores and probabilities
-        if changed:
+        clf, model = self.estimator, self.estimator._model
+        state, k = clf._state, min(k, clf._index.n_current)
+        if model.NAME == "label-tree" and clf._index.target is None and "calibration" not in state:
+            options = clf._prediction_options()  # one search gives scores and probabilities
+            width = model.width(options, state) if probabilities else k
+            labels, scores, work = model._search(options, state, apply(state, self.own_features().batch(rows)), width)
+            chances = _chances(scores, options.multilabel or "tree_1" in state)
+        else:
             X = self.own_features()(rows)
             labels, scores, work = clf._predict(X, k)
-        else:
-            batch = apply(state, self.own_features().batch(rows))
-            width = model.width(options, state) if whole else k
-            search = model._search if whole else partial(model.predict, n_classes=len(clf._index))
-            labels, scores, work = search(options, state, batch, width)
+            chances = clf._most_probable(X, k)[1] if probabilities else scores
         if np.isnan(scores).any():
             raise ValueError("a score is not a number: the row has values far larger than those of the training rows.")
-        scored = None
-        if probabilities and not whole:
-            scored = clf._score(X) if changed else model.score(options, state, batch)
-        ends = None if scored is None else np.cumsum(scored.sizes)
         out = []
-        for r in range(len(rows)):
-            n = int(np.isfinite(scores[r]).sum())  # labels that were not scored come last
-            chances: list[float] = []
-            if whole and (options.multilabel or "tree_1" in state):
-                chances = np.exp(scores[r, : min(n, k)]).tolist()
-            elif whole:
-                parts = np.exp(scores[r, :n] - scores[r, 0])
-                chances = (parts[:k] / parts.sum()).tolist()
-            elif scored is not None and ends is not None:
-                own = slice(ends[r] - scored.sizes[r], ends[r])
-                by_label = dict(zip(scored.labels[own].tolist(), scored.probabilities[own].tolist(), strict=True))
-                chances = [by_label.get(label, 0.0) for label in labels[r, :n].tolist()]
-            n = min(n, k)
-            out.append(Prediction(self.names(labels[r, :n]), scores[r, :n].tolist(), chances, work[r].tolist()))
+        for r, n in enumerate(np.minimum(k, np.isfinite(scores).sum(axis=1)).tolist()):  # the others come last
+            likely = chances[r, :n].tolist() if probabilities else []
+            out.append(Prediction(self.names(labels[r, :n]), scores[r, :n].tolist(), likely, work[r].tolist()))
         return out
+
+    def explain(self, row: Any) -> dict[str, Any]:
+        """The explanation of the best label, with the words of a text."""
+        features = self.own_features()
+        return self.estimator.explain(features([row]), feature_names=features.names(row)).to_dict()
 
     def names(self, ids: Any) -> list:
         """The labels of some classes."""
@@ -540,6 +528,14 @@ class ServedModel:
         with suppress(OSError):
             return self._file(self.version).stat().st_mtime
         return self.saved_at
+
+
+def _chances(scores: np.ndarray, logarithms: bool) -> np.ndarray:
+    """Probabilities from scores: those are logarithms of them, or a softmax of all that were scored is taken."""
+    if logarithms:
+        return np.exp(scores)
+    parts = np.exp(scores - np.maximum(scores[:, :1], np.finfo(float).min))
+    return parts / np.maximum(parts.sum(axis=1, keepdims=True), np.finfo(float).tiny)
 
 
 def _opened(path: Path, n_copies: int) -> list[Copy]:

@@ -16,7 +16,7 @@ from ..core.classes import label_array
 from ..core.inputs import Batch, Csr
 from ..core.validation import NARROW, as_batch
 from ..io import Chunk, Reading
-from ..io.tables import TableReader, layout_of
+from ..io.tables import TableReader, layout_of, names_of
 from ..io.weighting import Weighting, weigh
 from ..trained import MAX_COLUMNS, LabelColumns, Trained
 
@@ -85,6 +85,13 @@ class Features:
         value = np.array([counts[one] for one in feature.tolist()], np.float64) * weighting.idf[place[known]]
         length = math.sqrt(sum((value**2).tolist()))
         return feature, (value / (length or 1.0)).astype(np.float32)
+
+    def names(self, row: Any) -> dict[int, str] | None:
+        """The words, categories and numbers behind the features of a row, if the model was trained on a table."""
+        if not self.table:
+            return None
+        cells = self._cells(row)
+        return names_of([{name: cells.get(name) for name in self.reading.columns}], self.reading)
 
     def to_learn(self, rows: Sequence[Any]) -> list[tuple[int, Any]]:
         """Features of rows to learn, as parts of which each is sparse or dense, with their numbers of rows.
