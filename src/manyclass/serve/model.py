@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.base import learns_online
+from ..core.calibration import apply as calibrated
 from ..core.columns import apply
 from ..core.model_file import ModelFormatError, lock, remove_leftovers
 from ..trained import Trained, open_model
@@ -107,13 +108,17 @@ class Copy:
         clf = self.estimator
         model, options, state, k = clf._model, clf._prediction_options(), clf._state, min(k, len(clf._index))
         batch = apply(state, self.own_features().batch(rows))
-        whole = probabilities and model.NAME == "label-tree"  # one search gives scores and probabilities
+        # One search of a label tree gives scores and probabilities.
+        whole = probabilities and model.NAME == "label-tree" and "calibration" not in state
         width = model.width(options, state) if whole else k
         search = model._search if whole else partial(model.predict, n_classes=len(clf._index))
         labels, scores, work = search(options, state, batch, width)
         if np.isnan(scores).any():
             raise ValueError("a score is not a number: the row has values far larger than those of the training rows.")
         scored = model.score(options, state, batch) if probabilities and not whole else None
+        if scored is not None:
+            several = getattr(clf, "_multilabel", False)
+            scored = scored._replace(probabilities=calibrated(state.get("calibration"), scored, several)[0])
         ends = None if scored is None else np.cumsum(scored.sizes)
         out = []
         for r in range(len(rows)):
