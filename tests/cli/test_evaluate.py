@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.metrics import confusion_matrix, f1_score, recall_score
 
 from manyclass import load_model
-from manyclass.metrics import propensities, psp_at_k
+from manyclass.metrics import propensities, psp_at_k, risk_coverage
 
 
 @pytest.fixture
@@ -263,3 +263,26 @@ def test_the_report_of_several_labels(call, tags):
     assert Path("p.png").read_bytes().startswith(b"\x89PNG")
     assert "must end in .png or .svg" in call("evaluate", "m", "test.csv", "--picture", "p.jpg").err
     assert "no such folder" in call("evaluate", "m", "test.csv", "--report", "nowhere/r.html").err
+
+
+def test_calibrated_training_and_the_risk_coverage_curve(call, digits):
+    words = ("train", "train.svm", "--features", 64, "--model", "m", "--epochs", 1, "-o", "beam=1")
+    result = call(*words, "--calibrate", "isotonic")
+    assert result.code == 0, result.err
+    model = load_model("m")
+    assert "calibration" in model._state and model.calibration == "isotonic"
+    result = evaluated(call, "m", "test.svm", "--risk-coverage", "curve.png")
+    assert Path("curve.png").read_bytes().startswith(b"\x89PNG")
+    X, y = digits[0][700:900], digits[1][700:900]
+    labels, probabilities = model.predict_topk(X, k=1, probabilities=True)
+    curve = risk_coverage(labels[:, 0] == y, probabilities[:, 0])
+    assert result["risk_coverage"]["mean_risk"] == pytest.approx(curve.area())
+    assert result["risk_coverage"]["rows_at_precision"]["0.95"] == pytest.approx(curve.coverage_at(0.95))
+    assert "rows predicted" in call("evaluate", "m", "test.svm", "--risk-coverage", "curve.svg").out
+    lines = call("predict", "m", "test.svm", "--probabilities", "--top-k", 1).out.splitlines()[1:]
+    assert [float(line.split("\t")[1]) for line in lines] == pytest.approx(probabilities[:, 0], rel=1e-5)
+
+
+def test_a_wrong_name_of_the_curve_is_an_error(call, digits, model):
+    result = call("evaluate", "m", "test.svm", "--risk-coverage", "curve.txt")
+    assert result.code != 0 and "--risk-coverage curve.txt: the name must end in .png or .svg" in result.err

@@ -16,6 +16,7 @@ _OTHER_FLAGS = {
     "shuffle": "--shuffle or --no-shuffle",
     "random_state": "--seed",
     "n_jobs": "--threads",
+    "calibration": "--calibrate",
     "verbose": "nothing; progress is always shown",
 }
 

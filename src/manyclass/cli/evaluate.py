@@ -12,6 +12,7 @@ from .evaluation import KS, WORK, Evaluation
 from .files import escape, open_source
 from .messages import printable
 
+_PRECISIONS = (0.9, 0.95, 0.99)  # of the most certain predictions
 _N_REPORTED = 20  # classes and pairs in a report
 _WIDEST = 40  # characters of a label in a table
 _INTEGERS = ("bytes", "n_rows", "n_unknown_rows", "n_unknown_labels", "n_skipped")
@@ -38,12 +39,19 @@ class Section(NamedTuple):
 
 
 def run(
-    model: str, data: str, reading: dict, picture: str | None, report: str | None, threads: int, as_json: bool
+    model: str,
+    data: str,
+    reading: dict,
+    picture: str | None,
+    report: str | None,
+    risk_coverage: str | None,
+    threads: int,
+    as_json: bool,
 ) -> None:
     """Evaluate a model and print the metrics."""
     from . import report as reports
 
-    reports.check_outputs(picture, report)
+    reports.check_outputs(picture, report, risk_coverage)
     trained = open_model(model, threads)
     source = open_source(data, reading, trained.reading, keep=None if report else ())
     evaluation = Evaluation(trained, source, reports.N_EXAMPLES if report else 0)
@@ -53,8 +61,17 @@ def run(
         reports.draw([metrics], picture)
     if report:
         reports.write_report(evaluation, summary(evaluation, _N_REPORTED), report, model)
-    say_written(picture, report)
-    print(json.dumps(metrics, default=str) if as_json else table(metrics))
+    text = table(metrics)
+    if risk_coverage:
+        curve = evaluation.risk_coverage()
+        reports.draw_risk_coverage(curve, risk_coverage)
+        shares = {str(precision): curve.coverage_at(precision) for precision in _PRECISIONS}
+        metrics["risk_coverage"] = {"mean_risk": curve.area(), "rows_at_precision": shares}
+        header = ("precision", "rows predicted")
+        rows = [(percent(float(precision)), percent(share)) for precision, share in shares.items()]
+        text += "\n\n" + as_text(Section("Most certain predictions", header, rows))
+    say_written(picture, report, risk_coverage)
+    print(json.dumps(metrics, default=str) if as_json else text)
 
 
 def evaluate(trained: Trained, source: Source) -> dict[str, Any]:

@@ -11,7 +11,16 @@ import scipy.sparse as sp
 
 from ..core.prediction import metrics_of
 from ..io import Chunk, Source
-from ..metrics import ClassCounts, Confusions, Reliability, ThresholdSearch, ndcg_at_k, precision_at_k
+from ..metrics import (
+    ClassCounts,
+    Confusions,
+    Reliability,
+    RiskCoverage,
+    ThresholdSearch,
+    ndcg_at_k,
+    precision_at_k,
+    risk_coverage,
+)
 from ..metrics.ranking import grouped_recall, propensities_of_counts, psp_sums
 from ..trained import LabelColumns, Trained
 from .messages import CommandError, notice_if_slow
@@ -46,6 +55,7 @@ class Evaluation:
         self.n_rows, self.n_unknown_rows, self.seconds, self.n_recalled = 0, 0, 0.0, 0
         self.sums: defaultdict[str, float] = defaultdict(float)
         self.correct: list[np.ndarray] = []  # for each row, whether the best prediction is correct
+        self.probabilities: list[np.ndarray] = []  # of the best prediction of each row
         self.counts, self.confusions = ClassCounts(self.n_classes), Confusions()
         self.reliability, self.thresholds = Reliability(), ThresholdSearch()
         self.examples: list[Example] = []
@@ -62,7 +72,7 @@ class Evaluation:
         if not self.n_rows:  # compile first, so that the time is that of the predictions
             with notice_if_slow():
                 clf._predict(chunk.X, k)
-                clf._score(chunk.X[:1])
+                clf._probabilities(chunk.X[:1])
         start = time.perf_counter()
         found = clf._predict(chunk.X, k)
         self.seconds += time.perf_counter() - start
@@ -78,6 +88,7 @@ class Evaluation:
             self.confusions.add(truth.indices, best)
         self._add_examples(chunk, truth, best, np.where(right, -1.0, probabilities))
         self.correct.append(right)
+        self.probabilities.append(probabilities)
         unknown = np.repeat(np.arange(n), np.diff(truth.indptr))[truth.indices >= self.n_classes]
         self.n_unknown_rows += len(np.unique(unknown))
         self.n_rows += n
@@ -122,7 +133,7 @@ class Evaluation:
         """Count the candidates; return the probability of each best prediction and the number of candidates."""
         probabilities, n_scored = np.zeros(X.shape[0]), 0
         for first, last in clf._scoring_blocks(X.shape[0]):
-            scored = clf._score(X[first:last])
+            scored, _ = clf._probabilities(X[first:last])
             rows = np.repeat(np.arange(first, last), scored.sizes)
             best = scored.labels == found.labels[rows, 0]
             probabilities[rows[best]] = scored.probabilities[best]
@@ -195,6 +206,10 @@ class Evaluation:
             "n_skipped": self.source.n_skipped,
             "seconds": self.seconds,
         }
+
+    def risk_coverage(self) -> RiskCoverage:
+        """The share of wrong best predictions among the most certain ones."""
+        return risk_coverage(np.concatenate(self.correct), np.concatenate(self.probabilities))
 
     def unknown_labels(self, n: int) -> list[dict[str, Any]]:
         """The most frequent labels that the model does not know."""

@@ -139,6 +139,10 @@ def train(
             "`manyclass inspect MODEL` shows all of them.",
         ),
     ] = None,
+    calibrate: Annotated[
+        Literal["isotonic", "temperature"] | None,
+        typer.Option(help="Calibrate probabilities on held-out rows; training at once does not learn these rows."),
+    ] = None,
     test: Annotated[str | None, typer.Option(help="Data file to evaluate the trained model on.")] = None,
     label_text: Annotated[
         str | None,
@@ -226,7 +230,8 @@ def predict(
         typer.Option(metavar="COLUMN", help="Tables: copy this column, such as an id, to the output; can be repeated."),
     ] = None,
     probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Print probabilities instead of scores.")
+        bool,
+        typer.Option("--probabilities", help="Print probabilities instead of scores, calibrated ones if the model is."),
     ] = False,
     threshold: Annotated[
         float | None,
@@ -261,6 +266,14 @@ def evaluate(
     reading: dict,
     picture: Picture = None,
     report: Report = None,
+    risk_coverage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw the share of wrong predictions among the most certain ones to a .png or .svg, and print the "
+            "share of rows that can be predicted with a precision of 90, 95 and 99 %.",
+        ),
+    ] = None,
     threads: Threads = 1,
     as_json: Json = False,
 ) -> None:

@@ -120,7 +120,7 @@ def _rows(trained: Trained, chunk: Any, plan: Plan, note: str) -> Iterator[Row]:
 def _most_probable(clf: Any, X: Any, k: int, threshold: float | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Classes and probabilities of the best candidates of each row, above the threshold."""
     for first, last in clf._scoring_blocks(X.shape[0]):
-        scored = clf._score(X[first:last])
+        scored, _ = clf._probabilities(X[first:last])
         ends = np.cumsum(scored.sizes)
         for begin, end in zip(ends - scored.sizes, ends, strict=True):
             best = begin + np.argsort(-scored.probabilities[begin:end], kind="stable")[:k]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Any
 
+from ..metrics import RiskCoverage, risk_coverage_plot
 from .evaluate import Section, frequency_range, percent, sections, table_label
 from .evaluation import Evaluation
 from .files import check_writable, replaced
@@ -19,11 +20,12 @@ _BLUE, _GREY = "#2f6db3", "#8a8f98"
 # -- pictures ------------------------------------------------------------------------------------------------------
 
 
-def check_outputs(picture: str | None, report: str | None = None) -> None:
-    """Raise an error before any work if the picture or the report cannot be written."""
-    if picture is not None and not picture.lower().endswith((".png", ".svg")):
-        raise CommandError(f"--picture {picture}: the name must end in .png or .svg.")
-    for path in (picture, report):
+def check_outputs(picture: str | None, report: str | None = None, risk_coverage: str | None = None) -> None:
+    """Raise an error before any work if a picture or the report cannot be written."""
+    for option, path in (("--picture", picture), ("--risk-coverage", risk_coverage)):
+        if path is not None and not path.lower().endswith((".png", ".svg")):
+            raise CommandError(f"{option} {path}: the name must end in .png or .svg.")
+    for path in (picture, report, risk_coverage):
         if path is not None:
             check_writable(path)
             figure_class()
@@ -34,7 +36,7 @@ def figure_class() -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise CommandError("--picture and --report require matplotlib: pip install 'manyclass[plot]'") from error
+        raise CommandError("pictures and reports require matplotlib: pip install 'manyclass[plot]'") from error
     return Figure
 
 
@@ -70,6 +72,13 @@ def draw(models: Sequence[dict[str, Any]], path: str) -> None:
         line.suptitle(metrics.get("model", ""), parse_math=False)
         for axes, panel in zip(line.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
             panel(axes, metrics)
+    save_figure(figure, path)
+
+
+def draw_risk_coverage(curve: RiskCoverage, path: str) -> None:
+    """The share of wrong predictions among the most certain ones."""
+    figure = figure_class()(figsize=(5, 4), layout="constrained")
+    risk_coverage_plot(curve, figure.subplots())
     save_figure(figure, path)
 
 

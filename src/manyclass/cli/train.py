@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..core.base import learns_online
+from ..core.calibration import FEWEST
 from ..core.model_file import remove_leftovers
 from ..estimators import ESTIMATORS
 from ..io import COLUMN_KINDS, Chunk, Reading, Source
@@ -48,6 +49,7 @@ class Plan:
     reading: dict[str, Any]
     algorithm: str | None
     option: list[str] | None
+    calibrate: str | None
     test: str | None
     label_text: str | None
     hierarchy: str | None
@@ -126,6 +128,8 @@ def _run(plan: Plan) -> None:
     trained = _earlier_run(plan, identity) if plan.resume else None
     if trained is None:
         estimator = base.estimator if base else make_estimator(algorithm, plan.option or [], plan.seed)
+        if plan.calibrate:
+            estimator.set_params(calibration=plan.calibrate)
         trained = Trained(estimator, source.reading, base.names if base else initial_names(source.reading))
         if base:
             trained.label_counts, trained.n_counted = base.label_counts, base.n_counted
@@ -308,8 +312,9 @@ class Training:
         """Record the errors; learn the held-out rows after the last epoch."""
         training, clf = self.trained.training, self.trained.estimator
         error, held_error, held = clf.progressive_error_, float("nan"), self.rows.held_out()
+        y: Any = None
         if held is not None:
-            y: Any = held.labels
+            y = held.labels
             if self.columns is not None:
                 y = self.columns.matrix(held, learn=False)
                 y.resize(y.shape[0], max(y.shape[1], len(clf.classes_)))
@@ -323,11 +328,22 @@ class Training:
         training["progressive_errors"].append(None if error != error else error)
         training["held_out_errors"].append(None if held_error != held_error else held_error)
         self.busy = True  # an interrupt waits until the record is complete
+        if self.plan.calibrate and epoch + 1 == self.plan.n_epochs:
+            self._calibrate(held, y)
         if held is not None and epoch + 1 == self.plan.n_epochs:
             _learn(self.trained, held, self.columns)
             training["examples"] += held.X.shape[0]
         training["epochs"], training["rows"] = epoch + 1, 0
         self.busy = False
+
+    def _calibrate(self, held: Chunk | None, y: Any) -> None:
+        """Calibrate on the held-out rows; with too few of them, say so: the trained model must not be lost."""
+        n = 0 if held is None else held.X.shape[0]
+        if held is None or n < FEWEST:
+            advice = "use more rows, or --in-memory"
+            stderr.print(f"Warning: not calibrated, only {n} rows were held out and {FEWEST} are required: {advice}.")
+            return
+        self.trained.estimator.calibrate(held.X, y, method=self.plan.calibrate)
 
     def _window(self, chunk: Chunk, begin: int, update: Callable[..., None]) -> None:
         """Learn the rows of a window from the given one on, and write checkpoints."""

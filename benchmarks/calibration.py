@@ -1,0 +1,271 @@
+"""Calibration, sets and abstention on real data: ``python -m benchmarks.calibration [SET ...]``.
+
+The label tree learns the training rows except a tenth (at most 10,000), on which it is calibrated, as `fit` does with
+the option `calibration`. All figures are of the test rows. PECOS, fastText and logistic regression learn all training
+rows and are measured as they are. Thresholds of `predict_set` need rows of their own: the test rows are divided 20 times at random
+into a half for `conformal` and a half for the figures, the usual protocol.
+
+Results of a set are in `benchmarks/calibration/SET.json`; the page `results.md` and the pictures show all of them.
+Data are found through MANYCLASS_DATA. Peers are environments `MANYCLASS_PEERS/pecos`, `fasttext` and `scikit-learn`;
+without them their lines stay empty.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from benchmarks.sets import SETS, rows_of, shuffled
+from manyclass import LabelTreeClassifier
+from manyclass.core.probabilities import rows_to_hold_out
+from manyclass.datasets import DataNotFound
+from manyclass.metrics import brier_at_k, ece_at_k, reliability_plot, risk_coverage, risk_coverage_plot
+
+FOLDER = Path(__file__).parent / "calibration"
+NAMES = ("clinc150", "wordnet-hypernym", "eurlex-4k", "aloi", "revdict")
+METHODS = (None, "isotonic", "temperature")
+PEERS = {"pecos": "PECOS XR-Linear", "fasttext": "fastText", "scikit-learn": "LogisticRegression"}
+KS = (1, 3, 5)
+COVERAGES = (0.8, 0.9, 0.95)
+N_SPLITS = 20
+LIMIT = 300  # seconds that a peer may take
+MOST_OUTPUTS = 20_000_000  # features x classes of a logistic regression
+
+
+def main(names: list[str]) -> None:
+    """Measure some sets, and write the page and the pictures of all that were measured."""
+    FOLDER.mkdir(exist_ok=True)
+    for part, measure in (("ours", measure_ours), ("peers", measure_peers)):
+        for name in names:
+            path = FOLDER / f"{name}.json"
+            found = json.loads(path.read_text()) if path.exists() else {}
+            if part in found:
+                continue
+            try:
+                rows = shuffled(rows_of(name))
+            except DataNotFound as error:
+                print(f"{name}: skipped, {error}")
+                continue
+            found[part] = measure(name, *rows)
+            path.write_text(json.dumps(found))
+            print(name, part, json.dumps({k: v for k, v in found[part].items() if k != "curves"}), flush=True)
+    write_page()
+
+
+# -- the label tree ------------------------------------------------------------------------------------------------
+
+
+def measure_ours(name: str, X: Any, y: Any, X_test: Any, y_test: Any) -> dict[str, Any]:
+    """Figures of a label tree before and after calibration, of its sets, and of its most certain predictions."""
+    whole = LabelTreeClassifier(random_state=0).fit(X, y)
+    accuracy_of_all = whole.diagnose(X_test, y_test)["accuracy"]
+    learned, held = rows_to_hold_out(whole._truth(X, y), np.ones(X.shape[0]), np.random.RandomState(0))
+    model = LabelTreeClassifier(random_state=0).fit(X[learned], y[learned])
+    ids = y_test if sp.issparse(y_test) else ids_of(model.classes_, y_test)
+    out: dict[str, Any] = {"accuracy_all_rows": accuracy_of_all, "methods": {}, "curves": {}}
+    for method in METHODS:
+        if method is not None:
+            model.calibrate(X[held], y[held], method=method)
+        labels, probabilities = model.predict_topk(X_test, k=max(KS), probabilities=True)
+        labels = labels if sp.issparse(y_test) else ids_of(model.classes_, labels)
+        out["methods"][str(method)] = figures(ids, labels, probabilities)
+        out["curves"][str(method)] = curve_of(ids, labels, probabilities)
+    out["sets"] = coverage(model, X_test, y_test)
+    return out
+
+
+def ids_of(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The places of labels in sorted classes; the number of classes where a label is not among them."""
+    at = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    return np.where(classes[at] == y, at, len(classes))
+
+
+def figures(y: Any, labels: np.ndarray, probabilities: np.ndarray) -> dict[str, Any]:
+    """Accuracy (P@1), calibration errors, and the share of rows that have a precision of 95 and 99 %."""
+    correct = hits(y, labels)
+    curve = risk_coverage(correct, probabilities[:, 0])
+    return {
+        "accuracy": float(correct.mean()),
+        "ece": [ece_at_k(y, labels, probabilities, k) for k in KS],
+        "brier": [brier_at_k(y, labels, probabilities, k) for k in KS],
+        "rows_at_precision": {str(p): curve.coverage_at(p) for p in (0.95, 0.99)},
+    }
+
+
+def hits(y: Any, labels: np.ndarray) -> np.ndarray:
+    """Whether the best label of each row is correct."""
+    if sp.issparse(y):
+        return np.asarray(sp.csr_array(y)[np.arange(len(labels)), labels[:, 0]]).ravel() > 0
+    return labels[:, 0] == y
+
+
+def curve_of(y: Any, labels: np.ndarray, probabilities: np.ndarray) -> dict[str, list[float]]:
+    """The probability and the correctness of the best predictions, for the pictures."""
+    return {"probability": probabilities[:, 0].round(6).tolist(), "correct": hits(y, labels).astype(int).tolist()}
+
+
+def coverage(model: Any, X: Any, y: Any) -> dict[str, Any]:
+    """Coverage and size of sets over random halves of the test rows; an error where a coverage is out of reach."""
+    out: dict[str, Any] = {}
+    n = X.shape[0]
+    for nominal in COVERAGES:
+        shares, sizes = [], []
+        for split in range(N_SPLITS):
+            order = np.random.default_rng(split).permutation(n)
+            chosen, rest = np.sort(order[: n // 2]), np.sort(order[n // 2 :])
+            try:
+                sets = model.conformal(X[chosen], y[chosen], coverage=nominal).predict_set(X[rest])
+            except ValueError as error:
+                out[str(nominal)] = {"error": str(error)}
+                break
+            shares.append(covered(model, sets, y[rest]))
+            sizes.append(float(sets.sum() / len(rest)))
+        else:
+            spread = float(np.std(shares, ddof=1))
+            out[str(nominal)] = {"coverage": float(np.mean(shares)), "sd": spread, "size": float(np.mean(sizes))}
+    return out
+
+
+def covered(model: Any, sets: Any, y: Any) -> float:
+    """The mean share of the true labels of a row that its set contains."""
+    if sp.issparse(y):
+        true = sp.csr_array(y) != 0
+        per_row = np.asarray(true.sum(axis=1)).ravel()
+        inside = np.asarray(sets.multiply(true).sum(axis=1)).ravel()
+        return float(np.where(per_row > 0, inside / np.maximum(per_row, 1), 1.0).mean())
+    ids = ids_of(model.classes_, y)
+    known = np.flatnonzero(ids < len(model.classes_))
+    return float(np.asarray(sets[known, ids[known]]).sum() / len(ids))
+
+
+# -- peers ---------------------------------------------------------------------------------------------------------
+
+
+def measure_peers(name: str, X: Any, y: Any, X_test: Any, y_test: Any) -> dict[str, Any]:
+    """Figures of the peers that are installed; a reason where there are none."""
+    out: dict[str, Any] = {}
+    classes = None if sp.issparse(y) else np.unique(y)
+    n_classes = y.shape[1] if classes is None else len(classes)
+    for peer in PEERS:
+        python = Path(os.environ.get("MANYCLASS_PEERS", "")) / peer / "bin" / "python"
+        if not os.environ.get("MANYCLASS_PEERS") or not python.exists():
+            out[peer] = {"error": "not installed"}
+        elif peer == "scikit-learn" and X.shape[1] * n_classes > MOST_OUTPUTS:
+            out[peer] = {"error": f"not run: {X.shape[1]:,} features x {n_classes:,} classes"}
+        elif peer == "fasttext" and not SETS[name].words:
+            out[peer] = {"error": "not run: the features are not words"}
+        else:
+            Y = y if classes is None else indicator_of(np.searchsorted(classes, y), n_classes)
+            truth = y_test if classes is None else ids_of(classes, y_test)
+            try:
+                out[peer] = figures(truth, *run_peer(str(python), peer, X, Y, X_test))
+            except subprocess.TimeoutExpired:
+                out[peer] = {"error": f"more than {LIMIT} s"}
+            except subprocess.CalledProcessError as error:
+                out[peer] = {"error": error.stderr.decode(errors="replace").strip().splitlines()[-1]}
+    return out
+
+
+def indicator_of(ids: np.ndarray, n_classes: int) -> sp.csr_array:
+    """One label per row as a matrix."""
+    return sp.csr_array((np.ones(len(ids), np.float32), ids, np.arange(len(ids) + 1)), shape=(len(ids), n_classes))
+
+
+def run_peer(python: str, peer: str, X: Any, Y: Any, X_test: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and probabilities of a peer, from a process in its own environment."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, matrix in (("X_train", X), ("Y_train", Y), ("X_test", X_test)):
+            sp.save_npz(Path(folder) / f"{name}.npz", sp.csr_matrix(matrix, dtype=np.float32))
+        script = str(Path(__file__).parent / "calibration_peer.py")
+        subprocess.run([python, script, folder, peer], check=True, capture_output=True, timeout=LIMIT)
+        with np.load(Path(folder) / "predictions.npz") as found:
+            return found["labels"], np.clip(found["probabilities"], 0.0, 1.0)
+
+
+# -- the page ------------------------------------------------------------------------------------------------------
+
+
+def write_page() -> None:
+    """Write `results.md` and the pictures from the results of all sets."""
+    paths = {name: FOLDER / f"{name}.json" for name in NAMES}
+    found = {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
+    lines = [
+        "# Calibration",
+        "",
+        "`python -m benchmarks.calibration` writes this page; the docstring of the script says what is measured.",
+        "",
+        "## Calibration error on test rows",
+        "",
+        "ECE@k with 10 bins of equal size. Accuracy is P@1 for EURLex-4K. \"none\": the same model before calibration.",
+        "\"all rows\": a model that has learned the held-out rows, too.",
+        "",
+        "| data | model | calibration | accuracy % | ECE@1 | ECE@3 | ECE@5 | Brier@1 | rows at 95 % | rows at 99 % |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for name, one in found.items():
+        accuracy = f"{100 * one['ours']['accuracy_all_rows']:.2f}"
+        lines.append(f"| {SETS[name].title} | LabelTree, all rows | | {accuracy} | | | | | | |")
+        for method, numbers in one["ours"]["methods"].items():
+            lines.append(f"| | LabelTree | {'none' if method == 'None' else method} | {_cells(numbers)} |")
+        for peer, numbers in one.get("peers", {}).items():
+            cells = f"{numbers['error']} | | | | | |" if "error" in numbers else f"{_cells(numbers)} |"
+            lines.append(f"| | {PEERS[peer]} | none | {cells}")
+    lines += [
+        "",
+        "Rows at 95 %: the largest share of the rows, most certain first, of which 95 % are predicted correctly.",
+        "",
+        "![Reliability](reliability.png)",
+        "",
+        "![Risk and coverage](risk_coverage.png)",
+        "",
+        "## Coverage of sets",
+        "",
+        f"Mean over {N_SPLITS} random halves of the test rows, and the standard deviation of one half. With several",
+        "labels per row (EURLex-4K): share of the true labels of a row.",
+        "",
+        "| data | nominal % | coverage % | sd | mean size |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for name, one in found.items():
+        for nominal, numbers in one["ours"]["sets"].items():
+            start = f"| {SETS[name].title} | {100 * float(nominal):.0f} |"
+            if "error" in numbers:
+                lines.append(f"{start} out of reach: {numbers['error'].split(':')[1].split(',')[0].strip()} | | |")
+            else:
+                share, spread = 100 * numbers["coverage"], 100 * numbers["sd"]
+                lines.append(f"{start} {share:.2f} | {spread:.2f} | {numbers['size']:.2f} |")
+    (FOLDER / "results.md").write_text("\n".join(lines) + "\n")
+    _draw(found)
+
+
+def _cells(numbers: dict[str, Any]) -> str:
+    shares = [f"{100 * share:.1f} %" for share in numbers["rows_at_precision"].values()]
+    cells = [f"{100 * numbers['accuracy']:.2f}", *(f"{error:.4f}" for error in numbers["ece"])]
+    return " | ".join([*cells, f"{numbers['brier'][0]:.4f}", *shares])
+
+
+def _draw(found: dict[str, Any]) -> None:
+    from matplotlib.figure import Figure
+
+    for picture in ("reliability", "risk_coverage"):
+        figure = Figure(figsize=(4 * len(found), 4), layout="constrained")
+        for (name, one), ax in zip(found.items(), figure.subplots(1, len(found), squeeze=False)[0], strict=True):
+            for method, curve in one["ours"]["curves"].items():
+                p, correct = np.array(curve["probability"]), np.array(curve["correct"])
+                label = "not calibrated" if method == "None" else method
+                if picture == "reliability":
+                    reliability_plot(1 - correct, np.zeros((len(p), 1), int), p[:, None], ax=ax, label=label)
+                else:
+                    risk_coverage_plot(risk_coverage(correct, p), ax, label)
+            ax.set_title(SETS[name].title, fontsize=11, loc="left")
+        figure.savefig(FOLDER / f"{picture}.png", dpi=100)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or list(NAMES))

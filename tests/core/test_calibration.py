@@ -1,0 +1,251 @@
+"""Calibration of probabilities: of made-up candidates, and of all estimators."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import make_multilabel_classification
+
+from manyclass import LabelTreeClassifier, ManyClassClassifier, RecallTreeClassifier, SpectralTreeClassifier, load_model
+from manyclass.core import calibration
+from manyclass.core.model_file import ModelFormatError
+from manyclass.core.protocol import Labels, Scored, as_labels
+from manyclass.metrics import ece_at_k
+
+METHODS = calibration.METHODS
+
+
+def candidates(n: int, several: bool, seed: int) -> tuple[Scored, Labels]:
+    """Candidates whose probabilities are far too extreme; one in ten true labels is not among them."""
+    rng = np.random.default_rng(seed)
+    scores = 2 * rng.standard_normal((n, 12))
+    sizes = rng.integers(2, 13, n)
+    scores[np.arange(12) >= sizes[:, None]] = -np.inf
+    if several:
+        true, given = 1 / (1 + np.exp(-scores + 1)), 1 / (1 + np.exp(-3 * scores))
+        chosen = rng.random((n, 12)) < true
+        chosen[:, 0] |= rng.random(n) < 0.1
+        truth = Labels(np.concatenate([[0], np.cumsum(chosen.sum(axis=1))]), np.nonzero(chosen)[1])
+    else:
+        chances, given = np.exp(scores), np.exp(3 * scores)
+        chances /= chances.sum(axis=1, keepdims=True)
+        given /= given.sum(axis=1, keepdims=True)
+        label = (chances.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=11)
+        truth = as_labels(np.where(rng.random(n) < 0.1, -1, label))
+    used = np.isfinite(scores)
+    return Scored(sizes, np.nonzero(used)[1].astype(np.int32), given[used]), truth
+
+
+def best_ece(scored: Scored, truth: Labels, probabilities: np.ndarray) -> float:
+    best = calibration.best_of(scored.sizes, scored.probabilities)
+    hit = calibration.is_true(scored.sizes, scored.labels, truth)[best]
+    return ece_at_k(1 - hit.astype(int), np.zeros((len(best), 1), int), probabilities[best, None])
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("method", METHODS)
+def test_made_up_candidates_are_calibrated(method, several):
+    scored, truth = candidates(4000, several, 0)
+    group = calibration.fit(method, calibration.held_out([scored], truth), several)
+    new, new_truth = candidates(4000, several, 1)
+    probabilities, other = calibration.apply(group, new, several)
+    assert best_ece(new, new_truth, new.probabilities) > 0.1
+    assert best_ece(new, new_truth, probabilities) < 0.035  # chance alone: about 0.02
+    rows = np.repeat(np.arange(4000), new.sizes)
+    if not several:
+        np.testing.assert_allclose(np.bincount(rows, probabilities) + other, 1, atol=1e-12)
+        assert other.mean() == pytest.approx(0.1, abs=0.03)
+    # the order of the labels of a row stays as it was
+    order = np.lexsort((-new.probabilities, rows))
+    same_row = np.diff(rows[order]) == 0
+    assert (np.diff(probabilities[order])[same_row] <= 1e-12).all()
+    assert (probabilities >= 0).all() and (probabilities <= 1).all() and (other >= 0).all() and (other <= 1).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_are_calibrated_alone_as_together(method):
+    scored, truth = candidates(300, False, 2)
+    group = calibration.fit(method, calibration.held_out([scored], truth), False)
+    together, _ = calibration.apply(group, scored, False)
+    ends = np.cumsum(scored.sizes)
+    for row in (0, 7, 299):
+        own = slice(ends[row] - scored.sizes[row], ends[row])
+        alone = Scored(scored.sizes[[row]], scored.labels[own], scored.probabilities[own])
+        np.testing.assert_allclose(calibration.apply(group, alone, False)[0], together[own], rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("hits", [0, 1])
+def test_held_out_rows_that_are_all_right_or_all_wrong(method, hits):
+    scored = Scored(np.full(40, 2), np.tile([0, 1], 40), np.tile([0.8, 0.2], 40))
+    truth = as_labels(np.zeros(40, int) if hits else np.full(40, -1))
+    group = calibration.fit(method, calibration.held_out([scored], truth), False)
+    probabilities, other = calibration.apply(group, scored, False)
+    assert 0 < other[0] < 1 and 0 < probabilities[0] < 1
+    assert probabilities[0] > 0.9 if hits else other[0] > 0.9
+
+
+def test_rows_without_candidates_are_other():
+    scored, truth = candidates(100, False, 3)
+    group = calibration.fit("isotonic", calibration.held_out([scored], truth), False)
+    empty = Scored(np.array([0, 1]), np.array([3]), np.array([0.5]))
+    _, other = calibration.apply(group, empty, False)
+    assert other[0] == 1.0 and other[1] < 1.0
+
+
+# -- estimators ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    """Blobs that overlap."""
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((12, 5))
+    y = rng.integers(0, 12, 900)
+    return (centres[y] + 0.5 * rng.standard_normal((900, 5))).astype(np.float32), y
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def calibrated(request, noisy):
+    """A Recall Tree and the same one calibrated."""
+    X, y = noisy
+    plain = RecallTreeClassifier(n_epochs=2, random_state=0).fit(X[:400], y[:400])
+    return plain, pickle.loads(pickle.dumps(plain)).calibrate(X[400:600], y[400:600], method=request.param)
+
+
+def test_calibration_keeps_the_predictions_and_sums_to_one(calibrated, noisy):
+    plain, model = calibrated
+    X = noisy[0][600:]
+    np.testing.assert_array_equal(model.predict(X), plain.predict(X))
+    labels, probabilities = model.predict_topk(X, k=5, probabilities=True)
+    np.testing.assert_array_equal(labels, plain.predict_topk(X, k=5)[0])
+    assert (np.diff(probabilities, axis=1) <= 1e-12).all()
+    dense = model.predict_proba(X)
+    np.testing.assert_allclose(dense.sum(axis=1) + model.predict_other(X), 1, atol=1e-5)
+    np.testing.assert_array_equal(model.predict_proba(X, sparse=True).toarray(), dense)
+    np.testing.assert_allclose(np.take_along_axis(dense, labels, axis=1), probabilities, rtol=1e-6)
+    assert (plain.predict_other(X) < 1e-9).all()
+
+
+def test_threads_and_batches_do_not_matter(calibrated, noisy):
+    _, model = calibrated
+    X = noisy[0][600:]
+    _, together = model.predict_topk(X, k=3, probabilities=True)
+    parts = [model.predict_topk(X[i : i + 1], k=3, probabilities=True)[1] for i in range(0, 300, 50)]
+    np.testing.assert_allclose(np.concatenate(parts), together[::50], rtol=1e-9)
+    many = clone(model).set_params(n_jobs=2)
+    many.__dict__.update({name: value for name, value in model.__dict__.items() if name not in ("n_jobs", "_lock")})
+    np.testing.assert_array_equal(many.predict_topk(X, k=3, probabilities=True)[1], together)
+
+
+@pytest.mark.parametrize("slim", [False, True])
+def test_a_file_keeps_the_calibration(calibrated, noisy, tmp_path, slim):
+    X, y = noisy
+    model = pickle.loads(pickle.dumps(calibrated[1])).conformal(X[600:700], y[600:700], coverage=0.5)
+    model.save(tmp_path / "m", slim=slim)
+    loaded = load_model(tmp_path / "m")
+    assert (loaded.predict_topk(X, probabilities=True)[1] == model.predict_topk(X, probabilities=True)[1]).all()
+    assert (loaded.predict_set(X) != model.predict_set(X)).nnz == 0
+
+
+def test_partial_fit_keeps_the_calibration_and_fit_removes_it(calibrated, noisy):
+    X, y = noisy
+    model = pickle.loads(pickle.dumps(calibrated[1]))
+    model.partial_fit(X[600:610], y[600:610] + 100)  # new labels, too
+    assert model._state["calibration"] is not None and model.predict_other(X).max() > 0.001
+    assert "calibration" not in model.fit(X[:400], y[:400])._state
+    assert not hasattr(clone(calibrated[1]), "_state")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda group: group._replace(best=group.best + 2), "between 0 and 1"),
+        (lambda group: group._replace(rest_at=group.rest_at[::-1]), "not increasing"),
+    ],
+)
+def test_a_wrong_calibration_in_a_file_is_an_error(change, message):
+    scored, truth = candidates(100, False, 3)
+    group = calibration.fit("isotonic", calibration.held_out([scored], truth), False)
+    calibration.check_calibration(group)
+    with pytest.raises(ModelFormatError, match=message):
+        calibration.check_calibration(change(group))
+
+
+def test_the_option_holds_rows_out_in_fit(kind, noisy):
+    """Every estimator; all labels stay known."""
+    X, y = noisy
+    y = np.append(y, 77)  # a label of a single row
+    X = np.vstack([X, X[:1]])
+    model = kind(random_state=0, calibration="temperature").fit(X, y)
+    assert set(model.classes_) == set(y)
+    np.testing.assert_allclose(model.predict_proba(X[:50]).sum(axis=1) + model.predict_other(X[:50]), 1, atol=1e-5)
+    assert model.predict_other(X[:50]).max() > 0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_several_labels_per_row(method):
+    X, Y = make_multilabel_classification(900, 20, n_classes=8, random_state=0)
+    model = LabelTreeClassifier(random_state=0).fit(X[:600], sp.csr_array(Y[:600]))
+    before = model.predict_topk(X, k=3)[0]
+    model.calibrate(X[600:], sp.csr_array(Y[600:]), method=method)
+    labels, probabilities = model.predict_topk(X, k=3, probabilities=True)
+    np.testing.assert_array_equal(labels, before)
+    assert (np.diff(probabilities, axis=1) <= 1e-12).all()
+    np.testing.assert_array_equal(model.predict(X).toarray() != 0, model.predict_proba(X) > model.threshold)
+    with pytest.raises(ValueError, match="reject requires one label per row"):
+        model.predict(X, reject=0.5)
+
+
+def test_sparse_rows_and_a_spectral_tree():
+    X, Y = make_multilabel_classification(600, 300, n_classes=8, random_state=0)
+    X, Y = sp.csr_array(X, dtype=np.float32), sp.csr_array(Y)
+    model = SpectralTreeClassifier(random_state=0, calibration="isotonic").fit(X, Y)
+    labels, probabilities = model.predict_topk(X, k=3, probabilities=True)
+    np.testing.assert_array_equal(labels, model.predict_topk(X, k=3)[0])
+    assert (np.diff(probabilities, axis=1) <= 1e-12).all() and "calibration" in model._state
+
+
+def test_rejected_rows_are_masked(calibrated, noisy):
+    X, y = noisy
+    model = calibrated[1]
+    certain = model.predict_topk(X, k=1, probabilities=True)[1][:, 0]
+    labels = model.predict(X, reject=0.7)
+    np.testing.assert_array_equal(labels.mask, certain <= 0.7)
+    np.testing.assert_array_equal(labels.data, model.predict(X))
+    assert labels.dtype == y.dtype and (labels.filled(-1)[certain <= 0.7] == -1).all()
+    threshold = model.rejection_threshold(X[600:], y[600:], precision=0.6)
+    accepted = model.predict(X[600:], reject=threshold)
+    assert (accepted == y[600:]).mean() > 0.6 and accepted.count() > 50
+
+
+def test_the_front_door_has_all_methods(noisy):
+    X, y = noisy
+    model = ManyClassClassifier(random_state=0, calibration="temperature").fit(X[:600], y[:600])
+    assert model.predict_other(X).max() > 0
+    assert model.calibrate(X[600:], y[600:]) is model and model.conformal(X[600:], y[600:], coverage=0.5) is model
+    assert model.predict_set(X).shape == (900, 12)
+    assert model.rejection_threshold(X[600:], y[600:], precision=0.5) >= 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m, X, y: m.calibrate(X, y, method="platt"), "method must be 'isotonic' or 'temperature', got 'platt'"),
+        (lambda m, X, y: m.calibrate(X[:5], y[:5]), "at least 20 held-out rows, got 5"),
+        (lambda m, X, y: m.calibrate(X, y[:5]), "X has 900 rows but y has 5"),
+        (lambda m, X, y: m.predict(X, reject=2), "reject must be a number from 0 to 1"),
+        (lambda m, X, y: m.predict_set(X), "call conformal"),
+        (lambda m, X, y: m.conformal(X, y, coverage=1), "coverage must be a number above 0 and below 1"),
+        (lambda m, X, y: m.conformal(X, y, n_clusters=0), "n_clusters must be an integer"),
+        (lambda m, X, y: m.conformal(X[:3], y[:3]), "requires at least 9 rows"),
+        (lambda m, X, y: m.conformal(X, y + 50), "cannot be reached: 100.0% of the true labels are not among"),
+        (lambda m, X, y: clone(m).set_params(calibration="x").fit(X, y), "calibration must be"),
+        (lambda m, X, y: clone(m).set_params(calibration="isotonic").fit(X[:30], y[:30]), "at least 20 are required"),
+    ],
+)
+def test_bad_input_is_reported(calibrated, noisy, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(calibrated[1], *noisy)
