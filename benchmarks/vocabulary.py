@@ -100,8 +100,8 @@ def main() -> None:
     PAGE.write_text(
         f"# Changes of the classes\n\n`python benchmarks/vocabulary.py` writes this page. {machine()['machine']}; "
         f"commit {commit()}; {options.classes:,} classes, {N_CHANGES} changes of each kind, one class at a time. "
-        "Unchanged: label and score (up to rounding) of test rows of other classes, after all changes. The machine was busy "
-        f"with other work, so times are upper limits.\n\n{table}\n"
+        "Unchanged: label and score (up to rounding) of test rows of other classes, after all changes. The machine was "
+        f"busy with other work, so times are upper limits.\n\n{table}\n"
     )
 
 
