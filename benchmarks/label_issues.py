@@ -62,14 +62,27 @@ def cleanlab_rows(python: str, found: OutOfFold, given: np.ndarray, n_classes: i
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def measured(name: str, title: str, seed: int, python: str | None) -> list[list[str]]:
+def probabilities(X: Any, numbers: np.ndarray, seed: int, path: Path | None) -> OutOfFold:
+    """The out-of-fold probabilities, from a file if it exists."""
+    if path is not None and path.exists():
+        with np.load(path) as file:
+            return OutOfFold(file["row"], file["label"], file["probability"])
+    index, folds = ClassIndex(np.unique(numbers)), folds_of(numbers, 5, seed)
+    found = out_of_fold(LabelTreeClassifier(random_state=seed), X, numbers, index, folds)
+    if path is not None:
+        np.savez(path, **found._asdict())
+    return found
+
+
+def measured(name: str, title: str, options: argparse.Namespace) -> list[list[str]]:
     """The lines of one set."""
     X, y, _, _ = shuffled(rows_of(name))
     y = np.unique(y, return_inverse=True)[1]
+    seed, python = options.seed, options.cleanlab
     given = flipped(y, seed)
     labels, numbers = np.unique(given, return_inverse=True)
-    folds = folds_of(numbers, 5, seed)
-    found = out_of_fold(LabelTreeClassifier(random_state=seed), X, given, ClassIndex(labels), folds)
+    path = None if options.folder is None else Path(options.folder) / f"{name}.{seed}.npz"
+    found = probabilities(X, numbers, seed, path)
     issues, wrong = issues_of(found, numbers, labels), given != y
     suspicion = np.where(np.isnan(issues.quality), -np.inf, -issues.quality)
     suspicion[np.isinf(suspicion)] = suspicion[np.isfinite(suspicion)].min()
@@ -91,13 +104,14 @@ def main() -> None:
     """Measure, print and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cleanlab", metavar="PYTHON", help="a Python that has cleanlab")
+    parser.add_argument("--folder", help="keep out-of-fold probabilities here, and use those that are there")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     options = parser.parse_args()
     lines = []
     for name in options.sets:
         try:
-            lines += measured(name, SETS[name], options.seed, options.cleanlab)
+            lines += measured(name, SETS[name], options)
         except DataNotFound as error:
             print(f"{SETS[name]} left out: {error}")
     head = ["set", "method", "rows reported", "precision %", "recall %", "average precision %"]

@@ -23,7 +23,7 @@ from manyclass import (
     load_model,
 )
 
-N_ROWS = 25
+N_ROWS = 12
 SMALL = {"random_state": 0, "n_epochs": 2}
 # (estimator, data, rows that partial_fit learns after fit)
 CASES = {
@@ -31,16 +31,11 @@ CASES = {
     "label tree, dense": (LabelTreeClassifier(arity=4, random_state=0), "many", 0),
     "label tree, nearest rows": (LabelTreeClassifier(random_state=0), "rings", 0),
     "label tree, online": (LabelTreeClassifier(arity=8, random_state=0), "text", 100),
-    "label tree, online, dense": (LabelTreeClassifier(arity=4, random_state=0), "many", 100),
     "label tree, three trees": (LabelTreeClassifier(arity=8, n_trees=3, beam=2, random_state=0), "text", 0),
-    "label tree, three trees, online": (LabelTreeClassifier(arity=8, n_trees=3, random_state=0), "text", 100),
     "label tree, several labels": (LabelTreeClassifier(arity=8, random_state=0), "tagged", 0),
-    "label tree, several labels, two trees": (LabelTreeClassifier(arity=8, n_trees=2, random_state=0), "tagged", 0),
     "recall tree": (RecallTreeClassifier(**SMALL), "text", 0),
     "recall tree, dense, one path": (RecallTreeClassifier(beam=1, n_candidates=6, **SMALL), "many", 0),
     "recall tree, hashed": (RecallTreeClassifier(table_bits=12, **SMALL), "text", 0),
-    "recall tree, path biases": (RecallTreeClassifier(path_features="bias", **SMALL), "text", 0),
-    "recall tree, last node": (RecallTreeClassifier(path_features="stop", **SMALL), "many", 0),
     "recall tree, crossed": (RecallTreeClassifier(path_features="crossed", **SMALL), "text", 0),
     "recall tree, four children": (RecallTreeClassifier(arity=4, **SMALL), "many", 0),
     "spectral tree": (SpectralTreeClassifier(random_state=0, n_epochs=2), "text", 0),
@@ -49,17 +44,13 @@ CASES = {
         SpectralTreeClassifier(n_trees=2, max_depth=3, n_candidates=12, n_head=3, leaf="bias", **SMALL), "text", 0
     ),
     "spectral tree, hashed": (SpectralTreeClassifier(beam=3, n_trees=2, table_bits=12, **SMALL), "many", 0),
-    "spectral tree, low rank": (SpectralTreeClassifier(rank=5, **SMALL), "many", 0),
-    "spectral tree, several labels": (SpectralTreeClassifier(**SMALL), "tagged", 0),
     "lom tree": (LomTreeClassifier(**SMALL), "text", 0),
-    "lom tree, dense": (LomTreeClassifier(**SMALL), "many", 0),
     "mlom tree": (MlomTreeClassifier(**SMALL), "many", 0),
     "mlom tree, no guests": (MlomTreeClassifier(guests=False, **SMALL), "text", 0),
     "one-against-all": (OneAgainstAllClassifier(**SMALL), "text", 0),
     "one-against-all, dense": (OneAgainstAllClassifier(**SMALL), "many", 0),
     "one-against-all, hashed": (OneAgainstAllClassifier(table_bits=12, **SMALL), "text", 0),
     "one-against-all, low rank": (OneAgainstAllClassifier(rank=5, **SMALL), "many", 0),
-    "one-against-all, low rank, hashed": (OneAgainstAllClassifier(rank=5, table_bits=8, **SMALL), "text", 0),
 }  # fmt: skip
 
 
@@ -111,13 +102,12 @@ def test_parts_sum_to_the_score(case):
 
 def test_the_path_is_that_of_the_prediction(case):
     clf, X, name = case
-    if "three trees" in name or "two trees" in name:
-        pytest.skip("the path may be that of a later tree")
     visited = clf.decision_path(X).tocsr()
     for row in range(N_ROWS):
         found = clf.explain(X[row : row + 1])
         nodes = [step.node for step in found.path] + [step.child for step in found.path[-1:]]
-        assert set(nodes) <= set(visited[[row]].indices.tolist())
+        if clf.get_params().get("n_trees", 1) == 1 or name.startswith("spectral"):  # else it may be a later tree
+            assert set(nodes) <= set(visited[[row]].indices.tolist())
         for step in found.path:
             assert 0 <= step.probability <= 1
             below = found.path[found.path.index(step) + 1 :][:1]

@@ -1,9 +1,12 @@
 """Errors in the data: rows whose label is probably wrong, and labels that are confused, by cross-validation.
 
 The probabilities of a row come from a model that has not seen the row. Rows are ranked by how much more probable the
-best other label is than their own. How many are reported is decided by confident learning (Northcutt, Jiang and Chuang,
-2021): as many as have another label that is at least as probable as it usually is for its own rows. Only the best
-candidates of a row are kept, never a matrix of rows x classes.
+best other label is than their own. How many are reported: the share of wrong labels is estimated by the rows of which
+the model is most certain, since there a prediction other than the label is rarely an error of the model. Wrong labels
+can be seen where the prediction is right, so as many are reported as this share of the rows that are predicted well.
+Never more are reported than by confident learning (Northcutt, Jiang and Chuang, 2021): rows with another label that is
+at least as probable as it usually is for its own rows. Only the best candidates of a row are kept, never a matrix of
+rows x classes.
 """
 
 from dataclasses import dataclass
@@ -20,6 +23,7 @@ from .validation import is_indicator, rows_between, without_padding
 
 _KEPT = 20  # candidates of a row
 _FLOOR = 1e-3  # smaller probabilities say little about each other
+_CERTAIN, _FEWEST = 0.1, 100  # share and least number of the rows of which the model is most certain
 
 
 class OutOfFold(NamedTuple):
@@ -177,6 +181,7 @@ def issues_of(found: OutOfFold, numbers: np.ndarray, labels: np.ndarray) -> Labe
     confident, chosen = _best(row[sure], label[sure], probability[sure], n)
     n_wrong = np.count_nonzero(judged & (confident > given) & (chosen != numbers))
     quality = np.where(judged, np.log(given + _FLOOR) - np.log(other + _FLOOR), np.nan)
+    n_wrong = min(n_wrong, _expected(np.maximum(given, other)[judged], (other > given)[judged]))
     rows = np.argsort(quality, kind="stable")[:n_wrong]  # NaN comes last
     rows = rows[quality[rows] < 0]
     pairs, n_rows = np.unique(np.stack([numbers[rows], suggested[rows]]), axis=1, return_counts=True)
@@ -194,6 +199,13 @@ def issues_of(found: OutOfFold, numbers: np.ndarray, labels: np.ndarray) -> Labe
             for a, b, number in zip(*pairs[:, most], n_rows[most], strict=True)
         ],
     )
+
+
+def _expected(certainty: np.ndarray, differs: np.ndarray) -> int:
+    """The number of wrong labels that can be seen, from predictions, their probabilities and whether they differ."""
+    certain = np.argsort(-certainty, kind="stable")[: max(_FEWEST, round(_CERTAIN * len(certainty)))]
+    share = differs[certain].mean() if len(certain) else 0.0
+    return int(np.ceil(share / (1.0 - share) * np.sum(~differs))) if share < 1.0 else len(differs)
 
 
 def _best(row: np.ndarray, label: np.ndarray, probability: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
