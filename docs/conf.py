@@ -17,7 +17,6 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.intersphinx",
-    "sphinx.ext.viewcode",
     "numpydoc",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
@@ -34,6 +33,7 @@ default_role = "literal"
 autosummary_generate = True
 autodoc_mock_imports = ["torch", "triton", "mlflow"]
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 
 # Committed lists of the names that the pages use, instead of inventories from the network.

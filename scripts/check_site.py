@@ -25,7 +25,7 @@ class _Page(HTMLParser):
 def broken_links(site: Path) -> list[str]:
     """Links to files or anchors that do not exist."""
     pages = {}
-    for file in sorted(site.rglob("*.html")):
+    for file in sorted(set(site.rglob("*.html")) - set((site / "_static").rglob("*"))):
         pages[file.resolve()] = page = _Page()
         page.feed(file.read_text(encoding="utf-8"))
     broken = []

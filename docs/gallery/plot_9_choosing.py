@@ -36,10 +36,10 @@ for ax, (name, (X, y, X_test, y_test)) in zip(axes, data.items(), strict=True):
     for number, kind in enumerate(kinds):
         options = {} if kind is LabelTreeClassifier else {"n_epochs": 5, "table_bits": 24}
         metrics = kind(random_state=0, **options).fit(X, y).diagnose(X_test, y_test)
-        label, at = kind.__name__.removesuffix("Classifier"), (metrics["work"], 100 * metrics["accuracy"])
-        ax.plot(*at, "o", color=f"C{number}", markersize=9)
-        ax.annotate(label, at, (0, 8), textcoords="offset points", ha="center")
-    ax.set(title=name, xscale="log", xlabel="hyperplanes per prediction", ylabel="accuracy, %")
-    ax.margins(0.25)
+        name_of_kind = kind.__name__.removesuffix("Classifier")
+        ax.plot(metrics["work"], 100 * metrics["accuracy"], "o", color=f"C{number}", markersize=9, label=name_of_kind)
+    ax.set(title=name, xlabel="hyperplanes per prediction", ylabel="accuracy, %")
+    ax.margins(0.15)
+axes[1].legend(loc="center right")
 fig.tight_layout()
 plt.show()
