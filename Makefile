@@ -102,6 +102,7 @@ bench-torch:
 	@PYTHONPATH=src $(PYTHON) -m pytest -q tests/torch
 	@PYTHONPATH=src $(PYTHON) benchmarks/torch/speed.py $(DATA) --out $(DATA)/speed.json
 	@PYTHONPATH=src $(PYTHON) benchmarks/torch/accuracy.py $(DATA) --out $(DATA)/accuracy.json
+	@PYTHONPATH=src $(PYTHON) benchmarks/torch/accuracy.py $(DATA) --out $(DATA)/accuracy.json --time
 	@PYTHONPATH=src $(PYTHON) benchmarks/torch/page.py $(DATA)/speed.json $(DATA)/accuracy.json
 
 clean:

@@ -154,7 +154,6 @@ def compare_on_bags(name: str, bags, args) -> dict:
     held, learned = divided(data, args.device)
     n_steps = n_epochs * -(-len(learned) // batch)
     every = torch.arange(len(test), device=args.device)
-    tested = every[:25_000]
     heads, visits, wrapped = {}, {}, []
     for kind in HEADS:
         best, tried = None, {}
@@ -170,12 +169,12 @@ def compare_on_bags(name: str, bags, args) -> dict:
         right, loss = run.test_bags(test, every)
         heads[kind] = {"accuracy": float(right.mean()), "log-loss": loss, "rate": rate, "held-out": tried,
                        "n_test": len(right), "epochs": n_epochs}  # fmt: skip
-        x = run.encode(test, tested)
+        x = run.encode(test, every)
         if HEADS[kind] is None:
-            wrapped = agreement(run.head.linear, run.encode(data, learned[:N_INPUTS]), x, (None, 64))
+            wrapped = agreement(run.head.linear, run.encode(data, learned[:N_INPUTS]), x[:25_000], (None, 64))
         else:
             heads[kind]["cost"] = run.head.cost(x[:2048].float())
-            visits[kind] = at_other_visits(run, (x, test.label[tested]))
+            visits[kind] = at_other_visits(run, (x, test.label))
         print(name, kind, heads[kind], flush=True)
     return {"classes": bags[3], "rows": len(data), "heads": heads, "visits": visits, "wrapped": wrapped}
 
@@ -195,7 +194,7 @@ def at_other_visits(run: Run, rows) -> dict:
     for visit in (4, 8, 16, 32, 64, 128):
         run.head.visit = visit
         right, loss = run.test(zip(rows[0].split(2048), rows[1].split(2048), strict=True))
-        out[visit] = {"accuracy": float(right.mean()), "log-loss": loss}
+        out[visit] = {"accuracy": float(right.mean()), "log-loss": loss, "rows": len(right)}
     run.head.visit = before
     return out
 

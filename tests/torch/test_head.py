@@ -133,6 +133,7 @@ def test_gradients_on_the_gpu(n_classes, size):
         assert float((log_prob.double().cpu() - every.detach().gather(1, y[:, None])[:, 0]).abs().max()) < 10 * error
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # inside torch.compile
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_autocast_compile_and_graphs_on_the_gpu():
     head = make(3000, 16, visit=3).to("cuda", torch.float32)
@@ -255,6 +256,7 @@ def test_new_classes_keep_the_optimizer_state_and_are_learned(n_new):
     assert (head.n_clusters > n_clusters) == (n_new == 40)
     assert torch.equal(all_scores(head, x[old])[:, :60], scores)
     assert torch.equal(optimizer.state[head.weight]["exp_avg"].flatten(0, 1)[head.slot_of[:60]], moments)
+    assert (optimizer.state[head.bias]["exp_avg_sq"].flatten()[head.slot_of] > 0).all()  # no large first steps
     assert torch.equal(head.class_of.flatten()[head.slot_of], torch.arange(60 + n_new))
     train(head, x, y, 3, optimizer)
     assert accuracy(head, x[~old], y[~old]) > 0.9

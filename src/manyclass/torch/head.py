@@ -352,7 +352,8 @@ class TreeHead(nn.Module):
     def add_classes(self, n: int, inputs: Tensor | None = None, *, optimizer=None) -> Tensor:
         """Add classes without a rebuild; all others keep their numbers, weights and optimizer state.
 
-        A new class starts with the mean weights of its cluster. A cluster grows by a quarter at most, then it is split.
+        A new class starts with the mean weights and the mean optimizer state of its cluster. A cluster grows by a
+        quarter at most, then it is split.
 
         Parameters
         ----------
@@ -379,24 +380,16 @@ class TreeHead(nn.Module):
             home = free[np.arange(n) % len(free)] // places  # one place after another, emptiest clusters first
         else:
             home = self._log_clusters(inputs.to(self.weight)).argmax(1).cpu().numpy()
-        mask = (torch.arange(places, device=self.weight.device) < self.size[:, None]).to(self.weight.dtype)
-        count = mask.sum(1).clamp(min=1)
-        weight = (self.weight * mask[:, :, None]).sum(1) / count[:, None]
-        bias = (self.bias * mask).sum(1) / count
-        where = torch.as_tensor(home, device=weight.device)
-        groups, source = self._with_new(home, weight[where].float().cpu().numpy())
-        self._arrange(groups, places_for(0, max(places, *map(len, groups))), optimizer)
-        new = torch.arange(first, first + n, device=weight.device)
-        self.weight.flatten(0, 1)[self.slot_of[new]] = weight[where]
-        self.bias.flatten()[self.slot_of[new]] = bias[where]
+        groups, source = self._with_new(home, self._means(self.weight)[home].float().cpu().numpy())
+        self._arrange(groups, places_for(0, max(places, *map(len, groups))), optimizer, home)
         if len(source) > len(size):
-            index = torch.as_tensor(source, device=weight.device)
-            parts = torch.bincount(index, minlength=len(size))[index].to(bias.dtype).log()  # they share the probability
+            index = torch.as_tensor(source, device=self.weight.device)
+            n_parts_of = torch.bincount(index, minlength=len(size))[index]  # they share the probability
             _replace(self.router.weight, lambda old: old[index], optimizer)
             _replace(self.router.bias, lambda old: old[index], optimizer)
-            self.router.bias -= parts
+            self.router.bias -= n_parts_of.to(self.router.bias.dtype).log()
             self.router.out_features = len(index)
-        return new
+        return torch.arange(first, first + n, device=self.weight.device)
 
     def _with_new(self, home: np.ndarray, weights: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
         """The clusters with new classes in their homes, full ones split; and the old cluster of each."""
@@ -586,25 +579,37 @@ class TreeHead(nn.Module):
         members, size = self.class_of.cpu().numpy(), self.size.cpu().numpy()
         return [members[cluster, :n] for cluster, n in enumerate(size)]
 
-    def _arrange(self, groups: list[np.ndarray], places: int, optimizer=None) -> None:
-        """Move the classes into new clusters, with their weights and optimizer state."""
+    def _means(self, values: Tensor) -> Tensor:
+        """Means of the classes of each cluster."""
+        known = torch.arange(values.shape[1], device=values.device) < self.size[:, None]
+        known = known.view(*known.shape, *[1] * (values.dim() - 2))
+        return values.where(known, 0).sum(1) / known.sum(1).clamp(min=1)
+
+    def _arrange(self, groups: list[np.ndarray], places: int, optimizer=None, home=()) -> None:
+        """Move the classes into new clusters, with their weights and optimizer state.
+
+        Classes that are new get the means of an old cluster, their `home`.
+        """
         if optimizer is not None:
             trained = {id(one) for group in optimizer.param_groups for one in group["params"]}
             if not {id(one) for one in self.parameters()} <= trained:
                 raise ValueError("optimizer does not train all parameters of this head.")
         device, old = self.weight.device, self.slot_of
-        for name, array in layout(groups, places).items():
-            setattr(self, name, torch.as_tensor(array, device=device))
-        new = self.slot_of[: len(old)]
-        kept = old[: len(new)]
+        now = {name: torch.as_tensor(array, device=device) for name, array in layout(groups, places).items()}
+        kept, new = now["slot_of"].tensor_split([len(old)])
+        source = torch.as_tensor(home, device=device, dtype=torch.int64)
 
         def move(values: Tensor) -> Tensor:
             out = values.new_zeros(len(groups), places, *values.shape[2:])
-            out.flatten(0, 1)[new] = values.flatten(0, 1)[kept]
+            out.flatten(0, 1)[kept] = values.flatten(0, 1)[old[: len(kept)]]
+            if len(new):
+                out.flatten(0, 1)[new] = self._means(values)[source]
             return out
 
         _replace(self.weight, move, optimizer)
         _replace(self.bias, move, optimizer)
+        for name, tensor in now.items():
+            setattr(self, name, tensor)
 
     def _load_from_state_dict(self, state_dict, prefix, *args):
         """Take over the sizes of the state: it may have more classes or other clusters."""
