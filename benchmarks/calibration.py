@@ -2,8 +2,8 @@
 
 The label tree learns the training rows except a tenth (at most 10,000), on which it is calibrated, as `fit` does with
 the option `calibration`. All figures are of the test rows. PECOS, fastText and logistic regression learn all training
-rows and are measured as they are. Thresholds of `predict_set` need rows of their own: the test rows are divided 20 times
-at random into a half for `conformal` and a half for the figures, the usual protocol.
+rows and are measured as they are. Thresholds of `predict_set` need rows of their own: the test rows are divided 20
+times at random into a half for `conformal` and a half for the figures, the usual protocol.
 
 Results of a set are in `benchmarks/calibration/SET.json`; the page `results.md` and the pictures show all of them.
 Data are found through MANYCLASS_DATA. Peers are environments `MANYCLASS_PEERS/pecos`, `fasttext` and `scikit-learn`;
