@@ -64,6 +64,17 @@ def test_made_up_candidates_are_calibrated(method, several):
     assert (probabilities >= 0).all() and (probabilities <= 1).all() and (other >= 0).all() and (other <= 1).all()
 
 
+def test_weights_make_held_out_rows_like_new_ones():
+    """Label 0 has 50 rows and label 1 four, of which two are held out: half of its rows instead of a tenth."""
+    labels = as_labels(np.repeat([0, 1], [50, 4]))
+    held = np.array([0, 1, 2, 3, 50, 51])
+    weights = calibration.weights_like_new_rows(labels, np.setdiff1d(np.arange(54), held), held)
+    np.testing.assert_allclose(weights, [50 / 54 / (4 / 6)] * 4 + [4 / 54 / (2 / 6)] * 2)
+    scored = Scored(np.full(6, 2), np.tile([0, 1], 6), np.tile([0.7, 0.3], 6))
+    rows = calibration.held_out([scored], labels.rows(held), weights)
+    assert calibration.fit("isotonic", rows, False).best == pytest.approx([min(50 / 54, 1 - 1 / 8)])
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_rows_are_calibrated_alone_as_together(method):
     scored, truth = candidates(300, False, 2)
@@ -200,7 +211,7 @@ def test_several_labels_per_row(method):
 
 
 def test_sparse_rows_and_a_spectral_tree():
-    X, Y = make_multilabel_classification(600, 300, n_classes=8, random_state=0)
+    X, Y = make_multilabel_classification(600, 20, n_classes=8, random_state=0)
     X, Y = sp.csr_array(X, dtype=np.float32), sp.csr_array(Y)
     model = SpectralTreeClassifier(random_state=0, calibration="isotonic").fit(X, Y)
     labels, probabilities = model.predict_topk(X, k=3, probabilities=True)

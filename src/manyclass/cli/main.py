@@ -141,7 +141,10 @@ def train(
     ] = None,
     calibrate: Annotated[
         Literal["isotonic", "temperature"] | None,
-        typer.Option(help="Calibrate probabilities on held-out rows; training at once does not learn these rows."),
+        typer.Option(
+            help="Calibrate probabilities on held-out rows: on a tenth of the rows, which are not learned, if the rows "
+            "fit into memory. With --online on the few rows that are held out until the end."
+        ),
     ] = None,
     test: Annotated[str | None, typer.Option(help="Data file to evaluate the trained model on.")] = None,
     label_text: Annotated[

@@ -258,7 +258,8 @@ def _train(plan: Plan, trained: Trained, source: Source, base: Trained | None) -
         warn_sorted(plan.data, "omit --no-shuffle")
     trained.reading = features.reading
     resumed = trained.training["examples"] > 0
-    if in_memory or (store.in_memory and learns_at_once(trained.estimator) and not (plan.online or resumed)):
+    at_once = learns_at_once(trained.estimator) or plan.calibrate  # `fit` holds out more rows than a row store
+    if in_memory or (store.in_memory and at_once and not (plan.online or resumed)):
         return _fit(plan, trained, store.whole())
     check_label_files(plan.about_labels, "", trained.reading, True)
     Training(plan, trained, store).run()

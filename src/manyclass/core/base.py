@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from .calibration import weights_like_new_rows
 from .classes import ClassIndex, in_order_of_appearance
 from .columns import apply, measure
 from .explanation import ExplanationMixin
@@ -125,11 +126,13 @@ class ManyClassifier(
         if self.calibration is None:
             self._measure_columns(X, weights)
             return self._train(X, labels, weights, rng)
-        learned, held = rows_to_hold_out(as_labels(labels), weights, rng)
+        truth = as_labels(labels)
+        learned, held = rows_to_hold_out(truth, weights, rng)
         part = labels.rows(learned) if isinstance(labels, Labels) else labels[learned]
         self._measure_columns(X[learned], weights[learned])
         self._train(X[learned], part, weights[learned], rng)
-        self._fit_calibration(X[held], as_labels(labels).rows(held), self.calibration)
+        like_new = weights_like_new_rows(truth, learned, held)
+        self._fit_calibration(X[held], truth.rows(held), self.calibration, like_new)
 
     def _measure_columns(self, X, weights) -> None:
         """Bring columns that are far larger than the others to their size, from now on."""

@@ -20,6 +20,7 @@ FEWEST = 20  # held-out rows
 MOST_CANDIDATES = 1 << 23  # of all held-out rows together, about 64 MB for each array
 _SMALLEST = 1e-30  # probability, before a logarithm
 _MIXED = 1e-3  # weight of the uncalibrated probabilities in isotonic ones, so that different scores stay different
+_HEAVIEST = 10.0  # weight of a held-out row
 _FLATTEST, _STEEPEST = 1e-3, 1e3  # factor of the logarithms of probabilities
 
 
@@ -56,15 +57,36 @@ class HeldOut(NamedTuple):
     probabilities: np.ndarray  # (candidate,) f8, before calibration
     correct: np.ndarray  # (candidate,) bool
     complete: np.ndarray  # (row,) bool: all true labels of the row are candidates
+    weight: np.ndarray  # (row,) f8
 
 
-def held_out(parts: Iterable[Scored], truth: Labels) -> HeldOut:
+def held_out(parts: Iterable[Scored], truth: Labels, weights: np.ndarray | None = None) -> HeldOut:
     """Which candidates are true labels; `parts` are the candidates of all rows, in blocks."""
     scored = list(parts)
     sizes, labels, probabilities = (np.concatenate(arrays) for arrays in zip(*scored, strict=True))
     correct = is_true(sizes, labels, truth)
     n_found = np.bincount(np.repeat(np.arange(len(sizes)), sizes), correct, len(sizes))
-    return HeldOut(sizes, probabilities, correct, n_found == np.diff(truth.pointer))
+    weights = np.ones(len(sizes)) if weights is None else weights
+    return HeldOut(sizes, probabilities, correct, n_found == np.diff(truth.pointer), weights)
+
+
+def weights_like_new_rows(labels: Labels, learned: np.ndarray, held: np.ndarray) -> np.ndarray:
+    """Weights of held-out rows, such that their labels have been learned from as many rows as those of new rows.
+
+    A label of few rows has lost a large part of them to the held-out rows, so these are harder than new rows are. The
+    labels of new rows are assumed to be as frequent as in all rows. Labels are grouped by the number of rows learned.
+    """
+    n_labels = int(labels.label.max(initial=0)) + 1
+    n_learned = np.bincount(labels.rows(learned).label, minlength=n_labels)
+    group = np.ceil(2 * np.log2(np.maximum(n_learned, 0.5)) + 2).astype(np.int64)
+    own = labels.rows(held)
+    expected = np.bincount(group, np.bincount(labels.label, minlength=n_labels)) / max(1, len(labels.label))
+    found = np.bincount(group[own.label], minlength=len(expected)) / max(1, len(own.label))
+    row = np.repeat(np.arange(len(held)), np.diff(own.pointer))
+    n_own = np.bincount(row, minlength=len(held))
+    ratio = np.minimum(expected / np.maximum(found, 1e-12), _HEAVIEST)
+    weights = np.bincount(row, ratio[group[own.label]], len(held))
+    return np.where(n_own > 0, weights / np.maximum(n_own, 1), 1.0)
 
 
 def is_true(sizes: np.ndarray, labels: np.ndarray, truth: Labels) -> np.ndarray:
@@ -127,27 +149,31 @@ def _fit_isotonic(rows: HeldOut) -> Isotonic:
     best, scores = best_of(rows.sizes, rows.probabilities), _log(rows.probabilities)
     rest = np.ones(len(scores), bool)
     rest[best] = False
-    complete = rows.complete[rows.sizes > 0]
+    row = np.repeat(np.arange(len(rows.sizes)), rows.sizes)
+    weights, complete = rows.weight[row], rows.complete[row[best]]
     margin = 1 / (len(best) + 2)
-    best_at, best_value = _increasing(scores[best], rows.correct[best], margin)
+    best_at, best_value = _increasing(scores[best], rows.correct[best], weights[best], margin)
     rest_at, rest_value = np.zeros((2, 1))
     if rest.any():
-        rest_at, rest_value = _increasing(scores[rest], rows.correct[rest])
-    known_at, known = _increasing(scores[best], complete, margin)
+        rest_at, rest_value = _increasing(scores[rest], rows.correct[rest], weights[rest])
+    known_at, known = _increasing(scores[best], complete, weights[best], margin)
     return Isotonic(best_at, best_value, rest_at, rest_value, known_at, known)
 
 
-def _increasing(x: np.ndarray, y: np.ndarray, margin: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+def _increasing(
+    x: np.ndarray, y: np.ndarray, weights: np.ndarray, margin: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
     """The centres of the blocks of an isotonic regression, at least `margin` from 0 and 1.
 
     Lines between the centres are closer to smooth functions than the steps of the blocks [Oron and Flournoy 2017].
     """
     from sklearn.isotonic import isotonic_regression  # takes a while to import
 
-    x, place, counts = np.unique(x, return_inverse=True, return_counts=True)
-    fitted = isotonic_regression(np.bincount(place, y) / counts, sample_weight=counts)
+    x, place = np.unique(x, return_inverse=True)
+    mass = np.bincount(place, weights)
+    fitted = isotonic_regression(np.bincount(place, weights * y) / mass, sample_weight=mass)
     value, block = np.unique(fitted, return_inverse=True)
-    return np.bincount(block, counts * x) / np.bincount(block, counts), np.clip(value, margin, 1.0 - margin)
+    return np.bincount(block, mass * x) / np.bincount(block, mass), np.clip(value, margin, 1.0 - margin)
 
 
 def _apply_isotonic(group: Isotonic, rows, p, best, top, several: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -202,7 +228,7 @@ def _fit_temperature(held: HeldOut) -> Temperature:
     found = rest & held.correct
     scores_found = np.bincount(rows[found], scores[found], n)
     rows, scores = rows[rest], scores[rest]
-    outside = ~held.complete
+    outside, share = ~held.complete, held.weight / held.weight.sum()
 
     def loss(lines: np.ndarray) -> tuple[float, np.ndarray]:
         best_factor, best_shift, factor, other_factor, other_shift = lines
@@ -214,8 +240,7 @@ def _fit_temperature(held: HeldOut) -> Temperature:
         value = highest + np.log(total) - right * first - factor * scores_found - outside * other
         first, other = parts[0] / total - right, parts[2] / total - outside
         slope = np.bincount(rows, weights * scores, n) / total - scores_found
-        slopes = [first * top, first, slope, other * top, other]
-        return float(value.mean()), np.array([np.mean(slope) for slope in slopes])
+        return share @ value, np.array([share @ part for part in (first * top, first, slope, other * top, other)])
 
     start = np.array([1.0, 0.0, 1.0, 0.0, np.log((outside.sum() + 1) / (n + 1))])
     bounds = [(_FLATTEST, _STEEPEST), (-30.0, 30.0), (_FLATTEST, _STEEPEST), (-30.0, 30.0), (-np.log(n + 1), 30.0)]
@@ -228,19 +253,21 @@ def _fit_several_temperatures(held: HeldOut) -> Temperature:
     best, scores = best_of(held.sizes, held.probabilities), _logit(held.probabilities)
     rest = np.ones(len(scores), bool)
     rest[best] = False
+    row = np.repeat(np.arange(len(held.sizes)), held.sizes)
+    weights, outside = held.weight[row], ~held.complete[row[best]]
     return _temperature(
-        *_logistic(scores[best], held.correct[best]),
-        *_logistic(scores[rest], held.correct[rest]),
-        *_logistic(scores[best], ~held.complete[held.sizes > 0], increasing=False),
+        *_logistic(scores[best], held.correct[best], weights[best]),
+        *_logistic(scores[rest], held.correct[rest], weights[rest]),
+        *_logistic(scores[best], outside, weights[best], increasing=False),
     )
 
 
-def _logistic(x: np.ndarray, y: np.ndarray, increasing: bool = True) -> tuple[float, float]:
+def _logistic(x: np.ndarray, y: np.ndarray, weights: np.ndarray, increasing: bool = True) -> tuple[float, float]:
     """(factor, shift) of a logistic regression; one row of each kind is added, at the mean."""
     from sklearn.linear_model import LogisticRegression  # takes a while to import
 
     x, y = np.append(x, [x.mean()] * 2), np.append(y, [True, False])
-    fitted = LogisticRegression(C=1e6).fit(x[:, None], y)
+    fitted = LogisticRegression(C=1e6).fit(x[:, None], y, sample_weight=np.append(weights, [1.0, 1.0]))
     factor = float(fitted.coef_[0, 0])
     return np.clip(factor, _FLATTEST, _STEEPEST) if increasing else factor, float(fitted.intercept_[0])
 

@@ -72,7 +72,7 @@ class ProbabilityMixin(PredictionMixin):
             self._fit_calibration(X, self._truth(X, y), method)
         return self
 
-    def _fit_calibration(self, X, truth: Labels, method: str) -> None:
+    def _fit_calibration(self, X, truth: Labels, method: str, weights: np.ndarray | None = None) -> None:
         n = X.shape[0]
         if n < calibration.FEWEST:
             raise ValueError(f"calibration requires at least {calibration.FEWEST} held-out rows, got {n}.")
@@ -80,8 +80,8 @@ class ProbabilityMixin(PredictionMixin):
         most = max(1000, calibration.MOST_CANDIDATES // width)
         if n > most:  # rows at equal distances
             kept = np.linspace(0, n - 1, most).astype(np.int64)
-            X, truth = X[kept], truth.rows(kept)
-        rows = calibration.held_out(self._scored(X), truth)
+            X, truth, weights = X[kept], truth.rows(kept), None if weights is None else weights[kept]
+        rows = calibration.held_out(self._scored(X), truth, weights)
         group = calibration.fit(method, rows, getattr(self, "_multilabel", False))
         self._state = {**self._state, "calibration": group}
 
