@@ -108,7 +108,7 @@ class _TopK:
         reading = self.estimator._extra.get("reading")
         if isinstance(data, pd.DataFrame) and not (reading is not None and reading.columns):
             rows = data.to_numpy(np.float32)
-        labels, scores = self.estimator.predict_topk(rows, min(k, len(self.estimator.classes_)))
+        labels, scores = self.estimator.predict_topk(rows, min(k, self.estimator._index.n_current))
         names = self.estimator.label_names_
         shown = labels if names is None else np.array(names, dtype=object)[labels]
         columns: dict[str, Any] = {}

@@ -219,3 +219,22 @@ def test_a_step_and_a_sum_change_one_node_only(width, kind):
         np.testing.assert_allclose(dense(blocks, node, blocks.total), total[node], atol=1e-5)
     np.testing.assert_allclose(blocks.bias, bias, atol=1e-6)
     np.testing.assert_allclose(blocks.sq_norm, (total**2).sum(axis=1), rtol=1e-5, atol=1e-6)
+
+
+@WIDTHS
+def test_weights_and_squares_of_packed_blocks(width):
+    rng = np.random.default_rng(0)
+    dense = rng.standard_normal((7, width)).astype(np.float32)
+    dense[rng.random(dense.shape) < 0.6] = 0
+    bits = (dense != 0).reshape(7, -1, kernel.LANES) << np.arange(kernel.LANES, dtype=np.uint16)
+    known = np.array([1, 5, 9, 0, 2, 5, 8], np.int32)  # of the first node, then of the second
+    blocks = kernel.packed(
+        np.array([0, 3, 7]), np.zeros((2, width), np.float32), known, bits.sum(2, dtype=np.uint16), dense[dense != 0]
+    )
+    found = np.zeros((4, width), np.float32)
+    kernel.find_weights(blocks, 1, np.array([8, 5, 3, 0], np.int32), found)
+    np.testing.assert_array_equal(found, [dense[6], dense[5], np.zeros(width), dense[3]])
+    squares = np.zeros(width)
+    kernel.square_sums(blocks, 1, squares)
+    np.testing.assert_allclose(squares, (dense[3:].astype(float) ** 2).sum(axis=0))
+    np.testing.assert_array_equal(kernel.weights_of(blocks, slice(3, 7)), dense[3:])

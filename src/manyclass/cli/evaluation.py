@@ -68,7 +68,7 @@ class Evaluation:
     # -- counting ------------------------------------------------------------------------------------------------
 
     def _add(self, clf: Any, chunk: Chunk) -> None:
-        truth, k = self._truth(clf, chunk), min(max(KS), self.n_classes)
+        truth, k = self._truth(clf, chunk), min(max(KS), clf._index.n_current)
         if not self.n_rows:  # compile first, so that the time is that of the predictions
             with notice_if_slow():
                 clf._predict(chunk.X, k)

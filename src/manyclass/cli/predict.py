@@ -105,7 +105,7 @@ def _check(plan: Plan) -> None:
 
 def _rows(trained: Trained, chunk: Any, plan: Plan, note: str) -> Iterator[Row]:
     clf, X = trained.estimator, chunk.X
-    k = min(plan.top_k, len(clf.classes_))
+    k = min(plan.top_k, clf._index.n_current)
     with notice_if_slow():
         found = clf._predict(X, k)
         unknown = _is_unknown(clf, X, found)
@@ -145,7 +145,7 @@ class Layout:
     """The columns of the output."""
 
     def __init__(self, plan: Plan, trained: Trained, source: Source) -> None:
-        self.trained, self.k = trained, min(plan.top_k, len(trained.estimator.classes_))
+        self.trained, self.k = trained, min(plan.top_k, trained.estimator._index.n_current)
         self.note = "no known word" if source.reading.text else "no known feature"
         self.kept, self.safe = list(plan.keep or []), plan.spreadsheet_safe
         self.notes = ["note"] if source.reading.text else []  # its column

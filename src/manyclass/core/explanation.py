@@ -43,6 +43,7 @@ class Parts(NamedTuple):
     terms: dict[str, float]  # all other parts, by name
     path: list[Step]
     reached: bool  # whether the label was scored; otherwise this is the score that it would have
+    nearest: Sequence[tuple[int, float]] = ()  # (label, cosine) of label means, the nearest first
 
     @property
     def total(self) -> float:
@@ -322,21 +323,17 @@ class ExplanationMixin:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
         X, words = self._one_row(x)
         names = self._names_of_features(feature_names, words)
-        found = self._predict(X, min(2, self._index.n_current)).labels[0].tolist()
-        own = found[0] if label is None else self._id_of(label)
-        others = [one for one in found if one != own][:1]
+        best = self._predict(X, min(2, self._index.n_current)).labels[0].tolist()
+        own = best[0] if label is None else self._id_of(label)
+        others = [one for one in best if one != own][:1]
         options, batch = self._prediction_options(), self._batch(X)
         ids = [own, *others]
-        parts = [self._parts(options, batch, one) for one in ids]
-        similar = getattr(self._model, "nearest", None)
-        nearest = [] if similar is None else similar(options, self._state, batch, ids)
-        nearest = [(one, cosine) for one, cosine in nearest if self._index.is_current(one)][:_NEAREST]
+        merged = [self._index.parts_of(one) for one in ids]
+        found = iter(self._model.explain(options, self._state, batch, [one for part in merged for one in part]))
+        # Of classes that were merged, the one with the highest score.
+        parts = [max((next(found) for _ in part), key=lambda one: (one.reached, one.total)) for part in merged]
+        nearest = [pair for pair in parts[0].nearest if self._index.is_current(pair[0])][:_NEAREST]
         return self._explanation(ids, parts, nearest, names, X, int(k))
-
-    def _parts(self, options: Any, batch: Batch, label: int) -> Parts:
-        """The parts of the score of a class; of classes that were merged, of the one with the highest score."""
-        found = self._model.explain(options, self._state, batch, self._index.parts_of(label))
-        return max(found, key=lambda one: (one.reached, one.total))
 
     def _explanation(self, ids, parts: list[Parts], nearest, names, X, k: int) -> Explanation:
         own, other = parts[0], parts[1] if len(parts) > 1 else None

@@ -179,7 +179,7 @@ def issues_of(found: OutOfFold, numbers: np.ndarray, labels: np.ndarray) -> Labe
     other, suggested = _best(row[~own], label[~own], probability[~own], n)
     sure = probability >= np.maximum(usual[label], _FLOOR)
     confident, chosen = _best(row[sure], label[sure], probability[sure], n)
-    n_wrong = np.count_nonzero(judged & (confident > given) & (chosen != numbers))
+    n_wrong = int(np.count_nonzero(judged & (confident > given) & (chosen != numbers)))
     quality = np.where(judged, np.log(given + _FLOOR) - np.log(other + _FLOOR), np.nan)
     n_wrong = min(n_wrong, _expected(np.maximum(given, other)[judged], (other > given)[judged]))
     rows = np.argsort(quality, kind="stable")[:n_wrong]  # NaN comes last

@@ -74,7 +74,6 @@ class Model(Protocol):
     - `arrays_from_file(arrays)`: the arrays of a file by name, which may be of an older version;
     - `trim(state, n_classes)`: the state without spare capacity, for files;
     - `predict_one(options, state, k, n_classes)`: a faster function for single rows;
-    - `nearest(options, state, batch, labels)`: (label, cosine) of a single row and the label means near some labels;
     - `MOST_ROWS`: rows that one call of `predict` for the best label should get;
     - `ROWS_PER_THREAD`: fewer rows are not worth another thread.
     """

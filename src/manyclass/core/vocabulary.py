@@ -28,7 +28,7 @@ def current_predictions(
 ) -> Predictions:
     """The k best current classes of all rows. `predict(rows, k)` predicts some rows, or all with None."""
     target = index.target
-    assert target is not None
+    assert target is not None and k <= index.n_current  # or the search for further classes would not end
     n_changed = len(target) - index.n_current
     more = min(_AT_FIRST, n_changed)
     found = predict(None, k + more)

@@ -16,7 +16,7 @@ from ..core.state import State
 from ..jit import python_of
 from .kernels import Found, LabelTree, Options, predict_batch, row_factors, start_of
 from .neighbors import BEST, rank_again
-from .weights import LANES, Blocks, PackedBlocks, first_slot, lengths_of, weights_of
+from .weights import Blocks, PackedBlocks, find_weights, first_slot, lengths_of, square_sums
 
 PATH, SIGMOID, ROWS, TREES, NORM = "path", "log-sigmoid", "nearest training row", "mean of the trees", "normalization"
 
@@ -90,11 +90,7 @@ def weights_at(blocks: Blocks | PackedBlocks, node: int, features: np.ndarray, s
     """The weights (feature, place) of a node for some features, with the start in them; 0 for unknown features."""
     out = np.zeros((len(features), blocks.bias.shape[1]), np.float32)
     if isinstance(blocks, PackedBlocks):
-        first, last = (int(end) for end in blocks.first[node : node + 2])
-        at = first + np.searchsorted(blocks.feature[first:last], features)
-        known = at < last
-        known[known] = blocks.feature[at[known]] == features[known]
-        out[known] = weights_of(blocks, at[known])
+        find_weights(blocks, node, features, out)
         return out
     record = records_of(blocks, node, features)
     known = record >= 0
@@ -133,7 +129,9 @@ def explain_trees(options: Options, state: State, batch: Batch, labels: list[int
     looks = [Look(options, tree, blocks, row) for tree, blocks in trees]
     found = [_search(options, state, batch, *tree) for tree in trees]
     distances = _distance_terms(options, state, batch, labels, trees[0]) if "neighbors" in state else {}
-    return [_parts(options, looks, found, label, distances.get(label)) for label in labels]
+    out = [_parts(options, looks, found, label, distances.get(label)) for label in labels]
+    nearest = nearest_means(looks[0], labels)
+    return [parts._replace(nearest=nearest) for parts in out]
 
 
 def _parts(options: Options, looks: list[Look], found: list[Found], label: int, distance: float | None) -> Parts:
@@ -199,20 +197,21 @@ def _distance_terms(options: Options, state: State, batch: Batch, labels: list[i
 # -- label means ---------------------------------------------------------------------------------------------------
 
 
-def nearest_means(options: Options, state: State, batch: Batch, labels: list[int], tree: tuple) -> list:
+def nearest_means(look: Look, labels: list[int]) -> list[tuple[int, float]]:
     """(label, cosine) of the row and the label means in the leaves of some labels, the nearest first.
 
     `fit` does not keep the sums of rows; they are estimated by the weights, as `unpack` does.
     """
-    nodes, blocks = tree
-    look = Look(options, nodes, blocks, row_for(options, state, batch))
+    nodes, blocks = look.tree, look.blocks
     length = float(np.linalg.norm(look.x))
     leaves = {int(nodes.leaf_of[label]) for label in labels if label < len(nodes.leaf_of)} - {-1}
     out: list[tuple[int, float]] = []
     for leaf in sorted(leaves) if length > 0 else ():
         size = int(nodes.size[leaf])
         if isinstance(blocks, PackedBlocks):
-            product, squares = look.x @ look.node(leaf).weight, _squares(blocks, leaf)[:size]
+            product, squares = look.x @ look.node(leaf).weight, np.zeros(blocks.bias.shape[1])
+            square_sums(blocks, leaf, squares)
+            squares = squares[:size]
         else:
             record = records_of(blocks, leaf, look.feature)
             product = look.x[record >= 0] @ blocks.total[record[record >= 0], :size].astype(np.float64)
@@ -220,13 +219,3 @@ def nearest_means(options: Options, state: State, batch: Batch, labels: list[int
         cosine = np.divide(product, length * np.sqrt(np.maximum(squares, 0)), out=np.zeros(size), where=squares > 0)
         out += zip(nodes.outputs[leaf, :size].tolist(), np.clip(cosine, -1, 1).tolist(), strict=True)
     return sorted(out, key=lambda pair: -pair[1])
-
-
-def _squares(blocks: PackedBlocks, node: int) -> np.ndarray:
-    """The squared lengths of the weights of each output of a node."""
-    first, last = blocks.first[node : node + 2]
-    lanes = np.ascontiguousarray(blocks.lanes[first:last], "<u2")
-    place = np.flatnonzero(np.unpackbits(lanes.view(np.uint8), bitorder="little")) % (LANES * lanes.shape[1])
-    begin = int(blocks.begin[first]) if last > first else 0
-    own = blocks.value[begin : begin + len(place)].astype(np.float64)
-    return np.bincount(place, own**2, minlength=blocks.bias.shape[1])

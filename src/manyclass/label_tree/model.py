@@ -12,7 +12,7 @@ from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
 from ..core.protocol import Predictions, Scored, as_labels, rows_of
 from ..core.state import Scale, Seen, State, copy, cut, make, resize
 from ..core.trees import paths_to
-from .explain import explain_trees, nearest_means
+from .explain import explain_trees
 from .fit import (
     empty_blocks,
     fit,  # noqa: F401  (one of the model's functions)
@@ -236,11 +236,6 @@ def paths(options: Options, state: State, batch: Batch) -> list[np.ndarray]:
 def explain(options: Options, state: State, batch: Batch, labels: list[int]) -> list[Parts]:
     """The scores of some labels for a single row, in parts."""
     return explain_trees(options, state, batch, labels, trees_of(state))
-
-
-def nearest(options: Options, state: State, batch: Batch, labels: list[int]) -> list[tuple[int, float]]:
-    """(label, cosine) of the row and the label means in the leaves of some labels, the nearest first."""
-    return nearest_means(options, state, batch, labels, trees_of(state)[0])
 
 
 def n_nodes(state: State) -> int:

@@ -471,6 +471,36 @@ def open_packed(blocks, node, out):
     return n
 
 
+@kernel
+def find_weights(blocks, node, features, out):
+    """The weights of a node for some features, in any order; 0 for unknown ones. Mutates: out.
+
+    Cost: O(features x (log features of the node + outputs)).
+    """
+    first, end = np.int64(blocks.first[node]), np.int64(blocks.first[node + 1])
+    for q in range(len(features)):
+        f = np.int64(features[q])
+        at = first_not_below(blocks.feature, first, end, f)
+        if at < end and blocks.feature[at] == f:
+            add_packed(blocks, at, np.float32(1.0), out[q])
+
+
+@kernel
+def square_sums(blocks, node, out):
+    """Sums of the squared weights of each output of a node. Mutates: out. Cost: O(weights of the node)."""
+    for at in range(np.int64(blocks.first[node]), np.int64(blocks.first[node + 1])):
+        p = np.int64(blocks.begin[at])
+        for part in range(blocks.lanes.shape[1]):
+            bits = np.int64(blocks.lanes[at, part])
+            c = part * LANES
+            while bits != 0:
+                if bits & 1:
+                    out[c] += np.float64(blocks.value[p]) * np.float64(blocks.value[p])
+                    p += 1
+                bits >>= 1
+                c += 1
+
+
 def lengths_of(blocks: Blocks, node: int, start: float) -> np.ndarray:
     """start / length of the running sum of each output of a node."""
     sq_norm = blocks.sq_norm[node]
@@ -485,7 +515,7 @@ def packed(first: Array, bias: Array, feature: Array, lanes: Array, value: Array
     return PackedBlocks(first, feature, np.append(0, ends)[: len(feature)].astype(np.uint32), lanes, value, bias)
 
 
-def weights_of(blocks: PackedBlocks, entries: slice | np.ndarray) -> np.ndarray:
+def weights_of(blocks: PackedBlocks, entries: slice) -> np.ndarray:
     """The weights of some entries as a matrix (entry, place)."""
     bits = (blocks.lanes[entries][:, :, None] >> np.arange(LANES, dtype=np.uint16)) & 1 != 0
     bits = bits.reshape(len(bits), blocks.bias.shape[1])
