@@ -9,9 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 import scipy.sparse as sp
 from dask import delayed
+from distributed.utils import get_mp_context
 
 from benchmarks.large import SETS as LARGE
 from benchmarks.sets import SETS, prepare
