@@ -13,11 +13,11 @@ import dask
 import numpy as np
 import scipy.sparse as sp
 from dask import delayed
+from distributed import Client, LocalCluster
 from distributed.utils import get_mp_context
 
 from benchmarks.large import SETS as LARGE
 from benchmarks.sets import SETS, prepare
-from distributed import Client, LocalCluster
 
 ALL = {**SETS, **LARGE}
 
