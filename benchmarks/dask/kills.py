@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     rng = random.Random(options.seed)
-    with tempfile.TemporaryDirectory() as folder, running(options.workers) as (_, client):
+    with tempfile.TemporaryDirectory() as folder, running(options.workers) as (cluster, client):
         X, y, parts = write_partitions(options.set, 4, Path(folder), options.rows or None)
         expected = digest(LabelTreeClassifier(random_state=0).fit(X, y))
         begun = time.perf_counter()
@@ -39,7 +39,8 @@ def main() -> None:
         print(f"{options.set}: {expected[:16]}, {seconds:.1f} s without a kill", flush=True)
         for number in range(options.runs):
             client.wait_for_workers(options.workers)
-            victim, moment = rng.choice(sorted(client.run(os.getpid).values())), rng.uniform(0, seconds)
+            running_now = sorted(nanny.pid for nanny in cluster.workers.values() if nanny.pid)
+            victim, moment = rng.choice(running_now), rng.uniform(0, seconds)
             killer = threading.Timer(moment, os.kill, (victim, signal.SIGKILL))
             killer.start()
             found = digest(DaskLabelTreeClassifier(client, random_state=0).fit(parts).to_local())

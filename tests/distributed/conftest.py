@@ -4,22 +4,26 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from distributed import Client, LocalCluster
+from benchmarks.dask.running import running
 from tests.distributed.partitions import N_ROWS
 
 N_FEATURES, N_LABELS = 400, 550
 
 
 @pytest.fixture(scope="session")
-def cluster():
-    with LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=None) as cluster:
-        yield cluster
+def cluster_and_client():
+    with running(4) as both:
+        yield both
 
 
 @pytest.fixture(scope="session")
-def client(cluster):
-    with Client(cluster) as client:
-        yield client
+def cluster(cluster_and_client):
+    return cluster_and_client[0]
+
+
+@pytest.fixture(scope="session")
+def client(cluster_and_client):
+    return cluster_and_client[1]
 
 
 @pytest.fixture(scope="session")

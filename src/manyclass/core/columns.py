@@ -41,7 +41,7 @@ class Sums(NamedTuple):
     weight: Array  # (2,)
     value: Array  # (2, feature), only to centre
     square: Array  # (2, feature)
-    count: Array  # (feature,) of values that are not zero
+    n_values: Array  # (feature,) of values that are not zero
 
 
 def measure(batch: Batch, weights: np.ndarray, n_features: int, centre: bool) -> Columns | None:
@@ -103,7 +103,7 @@ def columns_of(sums: Sums, centre: bool) -> Columns | None:
         usual = np.median(spread[spread > 0]) if spread.any() else 1.0
         factor = np.where(spread > 0, np.clip(spread, usual / FAR, usual * FAR) / np.where(spread > 0, spread, 1), 0)
         return Columns(mean.astype(np.float32), factor.astype(np.float32))
-    sizes = np.sqrt(square / np.maximum(1, sums.count))
+    sizes = np.sqrt(square / np.maximum(1, sums.n_values))
     most = FAR * np.quantile(sizes[sizes > 0], _LARGE) if sizes.any() else 0.0
     if most == 0 or (sizes <= most).all():
         return None

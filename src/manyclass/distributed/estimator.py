@@ -62,7 +62,7 @@ random_state, verbose
     >>> from manyclass import LabelTreeClassifier
     >>> from manyclass.distributed import DaskLabelTreeClassifier
     >>> X, y = load_digits(return_X_y=True)
-    >>> with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster, Client(cluster) as client:
+    >>> with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster, Client(cluster) as client:
     ...     model = DaskLabelTreeClassifier(client, random_state=0)
     ...     model = model.fit(da.from_array(X, chunks=(500, 64)), da.from_array(y, chunks=500)).to_local()
     >>> bool((model.predict(X) == LabelTreeClassifier(random_state=0).fit(X, y).predict(X)).all())

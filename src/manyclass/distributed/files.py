@@ -41,14 +41,14 @@ def read_files(paths: Sequence[str | PathLike], reading: Reading = Reading()) ->
     >>> X.shape[0], y.tolist()
     (2, [3, 8])
     """
-    paths = [fspath(path) for path in paths]
-    if not paths:
+    names = [fspath(path) for path in paths]
+    if not names:
         raise ValueError("paths is empty: pass at least one file.")
-    found = Source(paths[0], reading).reading
+    found = Source(names[0], reading).reading
     if found.labels == "several" and (found.label_kind == "text" or found.n_labels is None):
         what = "several labels per row require an xmc file, whose header has the number of labels"
-        raise DataError(paths[0], what, 1, 1)
-    return [delayed(_read, nout=3)(path, found) for path in paths]
+        raise DataError(names[0], what, 1, 1)
+    return [delayed(_read, nout=3)(name, found) for name in names]
 
 
 def _read(path: str, reading: Reading) -> tuple[Any, Any, np.ndarray | None]:

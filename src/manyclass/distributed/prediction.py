@@ -159,7 +159,10 @@ def _lists(table: pa.Table | pa.RecordBatch, name: str) -> tuple[np.ndarray, np.
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if column.null_count or not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
-        raise ValueError(f"The column {name} must contain a list in every row, without nulls; it is {column.type}.")
+        raise ValueError(
+            f"The column {name} must contain a list in every row, without nulls; it is {column.type}. Dask converts "
+            "lists to text unless its option dataframe.convert-string is False."
+        )
     values = column.flatten()
     if values.null_count:
         raise ValueError(f"The lists of the column {name} contain nulls.")

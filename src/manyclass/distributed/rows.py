@@ -84,6 +84,7 @@ def check(part: tuple, estimator: LabelTreeClassifier, number: int) -> tuple[Che
     y, estimator = without_padding(y), clone(estimator)  # other tasks may have the same object
     if not (X.shape[0] if hasattr(X, "shape") else len(X)):
         return Checked(X, y, np.empty(0)), Info(0, 0, False, None, False, 0, (), 0, 0)
+    label_type: tuple
     try:
         if is_indicator(y):
             X, y, weight = estimator._check_matrix(X, y, weight, reset=True)
@@ -150,6 +151,7 @@ def encode(checked: Checked, classes: Array | None, class_weight: Any) -> Given:
     if sp.issparse(y):
         labels = labels_of(y)
     else:
+        assert classes is not None
         labels = as_labels(ClassIndex(classes).encode(y))
         if isinstance(class_weight, dict):
             weight = weight * np.array([class_weight.get(label, 1.0) for label in y.tolist()], float)

@@ -303,7 +303,7 @@ def calibrate(
     first = np.flatnonzero(np.diff(pairs.node, prepend=-1))
     every = max(1, len(pairs.node) // N_SAMPLE)
     ends = np.append(first, len(pairs.node))
-    kept = np.concatenate([np.arange(*ends[k : k + 2], every) for k in range(len(first))])
+    kept = np.concatenate([np.arange(begin, end, every) for begin, end in pairwise(ends)])
     scores = np.zeros((2, len(kept), width), np.float32)
     with_votes = vote_share is not None
     for one, out in zip((Start(1.0, 0.0), Start(0.0, 1.0)), scores[: 1 + with_votes], strict=False):

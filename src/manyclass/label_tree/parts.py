@@ -3,7 +3,7 @@
 All functions are pure, and all sums are exact: the parts may be cut anywhere at a multiple of `ALIGNED` rows.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -75,7 +75,8 @@ def count(given: Given, n_classes: int) -> Counts:
 
 def both(a: Counts, b: Counts) -> Counts:
     """The sizes of the rows of both."""
-    return Counts(a.n_rows + b.n_rows, a.label + b.label, *map(max, a[2:], b[2:]))
+    largest: Any = map(max, a[2:], b[2:])
+    return Counts(a.n_rows + b.n_rows, a.label + b.label, *largest)
 
 
 def n_rows_of(given: Given) -> int:
@@ -191,13 +192,14 @@ def times(part: Part, columns: Array, step: float, n_classes: int) -> Array:
 
 def back(part: Part, columns: Array, step: float, n_features: int) -> Array:
     """The sums of all rows, each times the sum of the `columns` of its labels."""
-    out, batch, labels = np.zeros((n_features, columns.shape[1])), part.rows.batch, part.labels
+    out, X, labels = np.zeros((n_features, columns.shape[1])), part.rows.batch, part.labels
+    assert isinstance(X, Csr)
     weight = _row_weights(part)
     ones = np.ones(len(labels.label), np.float32)
     member = sp.csr_array((ones, labels.label, labels.pointer), shape=(len(weight), len(columns)))
     for first, last in _blocks(part):
         rows = np.ascontiguousarray((member[first:last] @ columns) * weight[first:last, None], np.float32)
-        add_products(Csr(batch.indptr[first : last + 1], batch.indices, batch.values), rows, 0, step, out)
+        add_products(Csr(X.indptr[first : last + 1], X.indices, X.values), rows, 0, step, out)
     return out
 
 
@@ -330,7 +332,7 @@ def join_batches(batches: list[Batch]) -> Batch:
         return batches[0]
     if isinstance(batches[0], Dense):
         return Dense(np.concatenate([batch.values for batch in batches]))
-    sizes = np.concatenate([np.diff(batch.indptr) for batch in batches])
+    sizes = np.concatenate([row_lengths(batch) for batch in batches])
     arrays = (np.concatenate([batch[k] for batch in batches]) for k in (1, 2))
     return Csr(np.concatenate([[0], np.cumsum(sizes)]), *arrays)
 
