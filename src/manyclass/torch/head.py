@@ -60,7 +60,8 @@ class TreeHead(nn.Module):
     cluster_size : int, optional
         Most classes per cluster, rounded up to a multiple of 16. Default: about the square root of `n_classes`.
     visit : int, default=8
-        Number of clusters visited, in training and in prediction. The attribute may be changed at any time.
+        Number of clusters visited, in training and in prediction; in training, one in four is drawn at random. The
+        attribute may be changed at any time.
     class_vectors : array-like or sparse matrix of shape (n_classes, n_dims), optional
         What the first clusters are made from, for example the mean row of each class. Default: consecutive classes
         are together, until `rebuild` is called.
@@ -380,18 +381,18 @@ class TreeHead(nn.Module):
             home = free[np.arange(n) % len(free)] // places  # one place after another, emptiest clusters first
         else:
             home = self._log_clusters(inputs.to(self.weight)).argmax(1).cpu().numpy()
-        groups, source = self._with_new(home, self._means(self.weight)[home].float().cpu().numpy())
-        self._arrange(groups, places_for(0, max(places, *map(len, groups))), optimizer, home)
+        groups, source = self._with_new(home)
+        self._arrange(groups, places_for(first + n, max(places, *map(len, groups))), optimizer, home)
         if len(source) > len(size):
             index = torch.as_tensor(source, device=self.weight.device)
-            n_parts_of = torch.bincount(index, minlength=len(size))[index]  # they share the probability
+            n_pieces = torch.bincount(index, minlength=len(size))[index]  # they share the probability
             _replace(self.router.weight, lambda old: old[index], optimizer)
             _replace(self.router.bias, lambda old: old[index], optimizer)
-            self.router.bias -= n_parts_of.to(self.router.bias.dtype).log()
+            self.router.bias -= n_pieces.to(self.router.bias.dtype).log()
             self.router.out_features = len(index)
         return torch.arange(first, first + n, device=self.weight.device)
 
-    def _with_new(self, home: np.ndarray, weights: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+    def _with_new(self, home: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
         """The clusters with new classes in their homes, full ones split; and the old cluster of each."""
         groups, places = self._groups(), self.weight.shape[1]
         more: list[np.ndarray] = []
@@ -403,7 +404,7 @@ class TreeHead(nn.Module):
             groups[cluster] = np.concatenate([old, new])
             if len(groups[cluster]) > _MOST_FULL * places:
                 known = self.weight[cluster, : len(old)].float().cpu().numpy()
-                rows = np.concatenate([known, weights[home == cluster]]) - known.mean(axis=0)
+                rows = np.pad(known - known.mean(axis=0), ((0, len(new)), (0, 0)))  # new classes have the mean
                 parts = divide(rows, np.arange(len(rows)), math.ceil(len(rows) / places), rng)
                 groups[cluster], *others = (groups[cluster][part] for part in parts)
                 more += others
@@ -434,10 +435,8 @@ class TreeHead(nn.Module):
         for parameter in (self.router.weight, self.router.bias):
             _replace(parameter, lambda old: old.new_zeros(len(groups), *old.shape[1:]), optimizer)
         self.router.out_features = len(groups)
-        cluster = self.slot_of // self.weight.shape[1]
-        count = self.size.to(weight.dtype)
-        self.router.weight.index_add_(0, cluster, weight).div_(count[:, None])
-        self.router.bias.index_add_(0, cluster, bias).div_(count).add_(count.log())
+        self.router.weight.copy_(self._means(self.weight))
+        self.router.bias.copy_(self._means(self.bias) + self.size.log())
         if inputs is not None:
             self.fit_routers(inputs, seed=seed)
 
@@ -503,12 +502,11 @@ class TreeHead(nn.Module):
         from .bridge import read_label_tree
 
         groups, routers, leaves, scale = read_label_tree(model)
-        n_classes, places = sum(map(len, groups)), max(map(len, groups))
+        n_classes = sum(map(len, groups))
         visit = int(model.beam) if visit is None else visit
         head = cls(model.n_features_in_, n_classes, visit=visit, device=device, dtype=dtype)
         with torch.no_grad():
-            places = -(-places // _MULTIPLE) * _MULTIPLE
-            head._arrange(groups, places)
+            head._arrange(groups, places_for(n_classes, max(map(len, groups))))
             head.weight.zero_()
             head.bias.zero_()
             for cluster, (weight, bias) in enumerate(leaves):
