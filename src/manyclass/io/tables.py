@@ -249,8 +249,8 @@ def names_of(X: Any, reading: Reading) -> dict[int, str]:
     (cells,) = _records(X, reading)
     vocabulary = getattr(reading.vectorizer, "vocabulary_", None)
     if vocabulary is not None:
-        words = reading.vectorizer.build_analyzer()(_text(reading.text[0], cells[reading.text[0]]))
-        return {int(vocabulary[word]): word for word in words if word in vocabulary}
+        found = reading.vectorizer.build_analyzer()(_text(reading.text[0], cells[reading.text[0]]))
+        return {int(vocabulary[word]): word for word in found if word in vocabulary}
     hasher = FeatureHasher(n_features=reading.width, input_type="string", alternate_sign=False)
     words: list[str] = []
     for name, vectorizer in _vectorizers(reading):
@@ -259,15 +259,15 @@ def names_of(X: Any, reading: Reading) -> dict[int, str]:
     for name in reading.date:
         words += [] if is_missing(cells[name]) else _date(name, cells[name])[1]
     words = list(dict.fromkeys(words))
-    found: dict[int, str] = {}
+    named: dict[int, str] = {}
     for feature, word in zip(hasher.transform([word] for word in words).indices.tolist(), words, strict=True):
-        found[feature] = f"{found[feature]} / {word}" if feature in found else word
+        named[feature] = f"{named[feature]} / {word}" if feature in named else word
     for name, (first, *knots) in zip(reading.numbers, layout_of(reading).numbers.tolist(), strict=True):
         limits = () if reading.weighting is None else reading.weighting.numbers[name].knots
-        found.setdefault(first, name)
+        named.setdefault(first, name)
         for feature, limit in zip(knots, limits, strict=False):
-            found.setdefault(feature, f"{name} near {limit:.4g}")
-    return found
+            named.setdefault(feature, f"{name} near {limit:.4g}")
+    return named
 
 
 def _records(X: Any, reading: Reading) -> list[Mapping[str, Any]]:
