@@ -53,6 +53,12 @@ class LabelData:
         The parent of each label and of all nodes above them; None at the top.
     descriptions : ndarray of str, shape (n_classes,)
         A text for each class.
+
+    Examples
+    --------
+    >>> from manyclass.datasets import load_wordnet_labels
+    >>> len(load_wordnet_labels().descriptions)
+    4796
     """
 
     parents: dict[str, str | None]

@@ -270,6 +270,13 @@ class LabelTreeClassifier(MultilabelClassifier):
         -------
         self : object
             The estimator.
+
+        Examples
+        --------
+        >>> from manyclass import LabelTreeClassifier
+        >>> model = LabelTreeClassifier(random_state=0).partial_fit([[1.0, 0.0], [0.0, 1.0]], ["low", "high"])
+        >>> print(model.partial_fit([[1.0, 1.0]], ["both"]).classes_)
+        ['low' 'high' 'both']
         """
         described = None if label_features is None else split_descriptions(label_features)
 

@@ -22,6 +22,13 @@ class RiskCoverage(NamedTuple):
         Share of these predictions that are wrong.
     threshold : ndarray
         The lowest probability among them.
+
+    Examples
+    --------
+    >>> from manyclass.metrics import risk_coverage
+    >>> curve = risk_coverage([1, 2, 3], [[1], [2], [4]], [[0.9], [0.7], [0.6]])
+    >>> curve.coverage.round(2).tolist(), curve.risk.round(2).tolist()
+    ([0.33, 0.67, 1.0], [0.0, 0.0, 0.33])
     """
 
     coverage: np.ndarray
