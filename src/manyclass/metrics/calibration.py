@@ -26,9 +26,9 @@ class RiskCoverage(NamedTuple):
     Examples
     --------
     >>> from manyclass.metrics import risk_coverage
-    >>> curve = risk_coverage([1, 2, 3], [[1], [2], [4]], [[0.9], [0.7], [0.6]])
-    >>> curve.coverage.round(2).tolist(), curve.risk.round(2).tolist()
-    ([0.33, 0.67, 1.0], [0.0, 0.0, 0.33])
+    >>> curve = risk_coverage([True, False], [0.9, 0.6])
+    >>> curve.coverage.tolist(), curve.risk.tolist()
+    ([0.5, 1.0], [0.0, 0.5])
     """
 
     coverage: np.ndarray
