@@ -128,7 +128,7 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
         self.estimator_ = model.fit(X, y, sample_weight, hierarchy=hierarchy, label_features=label_features)
         return self
 
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(self, X, y, classes=None, sample_weight=None, label_features=None):
         """Learn more rows, one by one in the given order. Labels may be new.
 
         Parameters
@@ -141,6 +141,8 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
             Labels known in advance.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows.
+        label_features : tuple (labels, vectors), optional
+            Descriptions of labels, as in `LabelTreeClassifier.partial_fit`; for label trees only.
 
         Returns
         -------
@@ -155,7 +157,14 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
         ['low' 'high' 'huge']
         """
         model = getattr(self, "estimator_", None) or self._make(X, y, online=True)
-        self.estimator_ = model.set_params(**self.get_params()).partial_fit(X, y, classes, sample_weight)
+        rows = X, y, classes, sample_weight
+        model.set_params(**self.get_params())
+        if label_features is None:
+            self.estimator_ = model.partial_fit(*rows)
+        elif isinstance(model, LabelTreeClassifier):
+            self.estimator_ = model.partial_fit(*rows, label_features=label_features)
+        else:
+            raise ValueError("label_features is for label trees, but these data are learned by a Recall Tree.")
         return self
 
     def _make(self, X, y, online: bool) -> LabelTreeClassifier | RecallTreeClassifier:

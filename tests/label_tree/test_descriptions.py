@@ -91,8 +91,11 @@ def test_columns_of_a_matrix_are_described_by_their_numbers(data):
 
 def test_the_front_door_passes_descriptions_on(data):
     X, y = data[:2]
-    model = ManyClassClassifier(random_state=0).fit(X, y, label_features=described(NEW))
-    assert set(model.classes_) == set(range(N_LABELS))
+    model = ManyClassClassifier(random_state=0).fit(X, y, label_features=described(NEW[:2]))
+    assert model.classes_.tolist() == list(range(38))
+    assert model.partial_fit(None, None, label_features=described(NEW)).classes_.tolist() == list(range(N_LABELS))
+    with pytest.raises(ValueError, match="label_features is for label trees"):
+        ManyClassClassifier().partial_fit(X[:, :20].toarray(), y, label_features=described(NEW))
 
 
 @pytest.mark.parametrize(
