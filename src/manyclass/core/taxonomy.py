@@ -365,7 +365,7 @@ class TaxonomyMixin:
         node_of = tree.find(self._index.array)
         parts = []
         for first, last in self._scoring_blocks(X.shape[0]):
-            scored = self._score(X[first:last])
+            scored = self._probabilities(X[first:last])[0]
             pointer = np.concatenate([[0], np.cumsum(scored.sizes)])
             parts.append(_deepest(tree, pointer, node_of[scored.labels], scored.probabilities, float(confidence)))
         nodes, probabilities = map(np.concatenate, zip(*parts, strict=True))
