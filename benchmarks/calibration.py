@@ -235,6 +235,7 @@ def write_page() -> None:
     lines += [
         "",
         "Rows at 95 %: the largest share of the rows, most certain first, of which 95 % are predicted correctly.",
+        "The pictures round probabilities to three digits, so that their errors differ slightly.",
         "",
         "![Reliability](reliability.png)",
         "",
