@@ -33,7 +33,11 @@ from manyclass.metrics import brier_at_k, ece_at_k, reliability_plot, risk_cover
 FOLDER = Path(__file__).parent / "calibration"
 NAMES = ("clinc150", "wordnet-hypernym", "eurlex-4k", "aloi", "revdict")
 METHODS = (None, "isotonic", "temperature")
-PEERS = {"pecos": "PECOS XR-Linear", "fasttext": "fastText", "scikit-learn": "LogisticRegression"}
+PEERS = {
+    "pecos": "PECOS XR-Linear",
+    "fasttext": "fastText, its defaults with hierarchical softmax",
+    "scikit-learn": "LogisticRegression",
+}
 KS = (1, 3, 5)
 COVERAGES = (0.8, 0.9, 0.95)
 N_SPLITS = 20
@@ -115,8 +119,15 @@ def hits(y: Any, labels: np.ndarray) -> np.ndarray:
 
 
 def curve_of(y: Any, labels: np.ndarray, probabilities: np.ndarray) -> dict[str, list[float]]:
-    """The probability and the correctness of the best predictions, for the pictures."""
-    return {"probability": probabilities[:, 0].round(6).tolist(), "correct": hits(y, labels).astype(int).tolist()}
+    """How many best predictions of each probability, to three digits, are correct and wrong; for the pictures."""
+    return counted(probabilities[:, 0], hits(y, labels))
+
+
+def counted(probability: np.ndarray, correct: np.ndarray) -> dict[str, list[float]]:
+    """The number of correct and wrong predictions of each probability, to three digits."""
+    value, place = np.unique(probability.round(3), return_inverse=True)
+    right = np.bincount(place, correct).astype(int)
+    return {"probability": value.tolist(), "right": right.tolist(), "wrong": (np.bincount(place) - right).tolist()}
 
 
 def coverage(model: Any, X: Any, y: Any) -> dict[str, Any]:
@@ -223,11 +234,13 @@ def write_page() -> None:
         for method, numbers in one["ours"]["methods"].items():
             lines.append(f"| | LabelTree | {'none' if method == 'None' else method} | {_cells(numbers)} |")
         for peer, numbers in one.get("peers", {}).items():
-            cells = f"{numbers['error']} | | | | | |" if "error" in numbers else f"{_cells(numbers)} |"
+            cells = f"{numbers['error']} | | | | | | |" if "error" in numbers else f"{_cells(numbers)} |"
             lines.append(f"| | {PEERS[peer]} | none | {cells}")
     lines += [
         "",
         "Rows at 95 %: the largest share of the rows, most certain first, of which 95 % are predicted correctly.",
+        *[f"Not measured yet: {SETS[name].title}." for name in NAMES if name not in found],
+        "The pictures round probabilities to three digits, so that their errors differ slightly.",
         "",
         "![Reliability](reliability.png)",
         "",
@@ -266,7 +279,9 @@ def _draw(found: dict[str, Any]) -> None:
         figure = Figure(figsize=(4 * len(found), 4), layout="constrained")
         for (name, one), ax in zip(found.items(), figure.subplots(1, len(found), squeeze=False)[0], strict=True):
             for method, curve in one["ours"]["curves"].items():
-                p, correct = np.array(curve["probability"]), np.array(curve["correct"])
+                sizes = np.array(curve["right"]), np.array(curve["wrong"])
+                p = np.concatenate([np.repeat(curve["probability"], size) for size in sizes])
+                correct = np.repeat([1, 0], [size.sum() for size in sizes])
                 label = "not calibrated" if method == "None" else method
                 if picture == "reliability":
                     reliability_plot(1 - correct, np.zeros((len(p), 1), int), p[:, None], ax=ax, label=label)
