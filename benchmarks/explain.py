@@ -136,8 +136,9 @@ def main() -> None:
         rows.append(line)
     PAGE.write_text(
         f"# Explanations\n\n`python benchmarks/explain.py` writes this page. {machine()['machine']}; commit "
-        f"{commit()}; {options.rows:,} random rows per model. The difference is that between the score of "
-        "`predict_topk` and the sum of the parts of `explain`, for the label and the runner-up; relative to the score "
+        f"{commit()}; {options.rows:,} random rows per model, {min(1000, options.rows):,} test rows for all of "
+        "WordNet. The difference is that between the score of `predict_topk` and the sum of the parts of `explain`, "
+        "for the label and the runner-up; relative to the score "
         "if above 1. Processor time per explanation, on a machine that was busy with other work.\n\n"
         f"{markdown_table(head, rows)}\n"
     )

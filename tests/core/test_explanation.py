@@ -143,8 +143,8 @@ def test_words_of_a_pipeline(tmp_path):
     names, row = pipeline[0].get_feature_names_out(), pipeline[0].transform(["the green house of a fast car car"])
     found = pipeline[-1].explain(row, feature_names=names)
     assert found.label == "vehicle"
-    assert found.contributions[0].name in ("car", "house")
-    assert {one.name for one in found.contributions} == {"green", "house", "fast", "car"}
+    assert {one.name for one in found.contributions[:4]} >= {"house", "car"}
+    assert {one.name: one.difference for one in found.contributions}["car"] > 0
     assert "nearest label means" in str(found) and "vehicle" in str(found).splitlines()[0]
     assert found.nearest[0][0] == "vehicle" and 0 < found.nearest[0][1] <= 1
     same = pipeline[-1].explain(row, feature_names=dict(enumerate(names)))
