@@ -71,6 +71,7 @@ def test_tables_that_do_not_fit(path, columns, message):
         TopK(path)(pa.table(columns))
 
 
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 def test_spark(model, path, frame, text):
     pyspark = pytest.importorskip("pyspark.sql", reason="requires: pip install pyspark, and a Java runtime")
     try:
