@@ -21,7 +21,7 @@ from manyclass.distributed import DaskLabelTreeClassifier  # noqa: E402
 
 
 def main() -> None:
-    """Print a line for each run; exit with 1 if a digest differs or no worker was killed."""
+    """Print a line for each run; exit with 1 if a digest differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", default="eurlex-4k")
     parser.add_argument("--rows", type=int, default=0, help="only the first rows; 0: all")
@@ -35,24 +35,29 @@ def main() -> None:
         expected = digest(LabelTreeClassifier(random_state=0).fit(X, y))
         begun = time.perf_counter()
         DaskLabelTreeClassifier(client, random_state=0).fit(parts)
-        seconds, wrong = time.perf_counter() - begun, 0
+        seconds, wrong, n_killed = time.perf_counter() - begun, 0, 0
         print(f"{options.set}: {expected[:16]}, {seconds:.1f} s without a kill", flush=True)
         for number in range(options.runs):
             client.wait_for_workers(options.workers)
             running_now = sorted(nanny.pid for nanny in cluster.workers.values() if nanny.pid)
             victim, moment = rng.choice(running_now), rng.uniform(0, seconds)
             killer = threading.Timer(moment, os.kill, (victim, signal.SIGKILL))
+            begun = time.perf_counter()
             killer.start()
-            found = digest(DaskLabelTreeClassifier(client, random_state=0).fit(parts).to_local())
+            model = DaskLabelTreeClassifier(client, random_state=0).fit(parts).to_local()
             in_time = not killer.is_alive()
             killer.cancel()
+            seconds = min(seconds, time.perf_counter() - begun)  # the first run loads the compiled code
+            n_killed += in_time
+            found = digest(model)
             wrong += found != expected
             print(
                 f"run {number + 1}: worker killed after {moment:.1f} s"
                 f"{'' if in_time else ' (not: the run was over)'}, {'same' if found == expected else 'DIFFERENT'}",
                 flush=True,
             )
-    print(f"{options.runs - wrong} of {options.runs} models have the same bytes")
+    same = options.runs - wrong
+    print(f"{same} of {options.runs} models have the same bytes; a worker was killed in {n_killed} runs")
     sys.exit(wrong > 0)
 
 

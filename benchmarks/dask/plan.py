@@ -39,6 +39,8 @@ from manyclass.label_tree.parts import ALIGNED, Given, Piece  # noqa: E402
 # Steps whose time grows with the labels (and features), not with the rows.
 OVER_LABELS = {"_orthonormal", "_embedded", "grow_tree", "join", "_side_by_side", "_scaled", "_columns", "_first_basis"}
 
+PASSES = {"times": 3, "back": 2}  # of the randomised SVD
+
 
 class Timed(Here):
     """Runs all steps in this process and adds up processor seconds and bytes of results by the name of the step."""
@@ -127,6 +129,8 @@ def plan(known: dict, rows: float, labels: float, machines: int, bandwidth: floa
     for name, seconds in sorted(known["seconds"].items(), key=lambda item: -item[1]):
         factor = by_labels if name in OVER_LABELS else by_rows
         seconds, moved = seconds * factor, known["bytes"].get(name, 0.0) * factor
+        if name in PASSES:  # every task sends a sum for all labels or features, however many rows it has
+            moved = 16.0 * machines * (labels if name == "times" else known["features"]) * 64 * 8 * PASSES[name]
         if name in OVER_LABELS:
             tasks = [(seconds, moved)]  # one machine
         elif name == "train routers":

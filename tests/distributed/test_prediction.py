@@ -1,5 +1,7 @@
 """Predictions of tables with Dask, Ray and Spark: those of the model itself."""
 
+import sys
+
 import dask
 import dask.dataframe as dd
 import numpy as np
@@ -71,7 +73,9 @@ def test_tables_that_do_not_fit(path, columns, message):
         TopK(path)(pa.table(columns))
 
 
-def test_spark(model, path, frame, text):
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+def test_spark(model, path, frame, text, monkeypatch):
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # else the first python3 of the system
     pyspark = pytest.importorskip("pyspark.sql", reason="requires: pip install pyspark, and a Java runtime")
     try:
         builder = pyspark.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
