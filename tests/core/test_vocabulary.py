@@ -291,3 +291,13 @@ def test_the_examples_of_the_guide():
     path = Path(__file__).parents[2] / "docs" / "vocabulary.md"
     failed, n_tried = doctest.testfile(str(path), module_relative=False)
     assert n_tried > 5 and not failed
+
+
+def test_sets_end_with_classes_that_are_removed():
+    rng = np.random.default_rng(0)
+    y = rng.integers(4, size=400)
+    X = np.eye(4)[y] + 0.3 * rng.standard_normal((400, 4))
+    clf = LabelTreeClassifier(random_state=0).fit(X[:200], y[:200]).conformal(X[200:], y[200:])
+    assert clf.predict_set(X).shape == (400, 4)
+    with pytest.raises(ValueError, match="conformal"):
+        clf.remove_classes([3]).predict_set(X)

@@ -306,7 +306,7 @@ class TaxonomyMixin:
     _multilabel: bool
     _check_inputs: Callable[[Any], Any]
     _scoring_blocks: Callable[[int], Any]
-    _score: Callable[[Any], Any]
+    _probabilities: Callable[[Any], Any]
     _known_taxonomy: tuple[Any, Any] = (None, None)  # arrays, and the taxonomy made from them
 
     @property

@@ -100,6 +100,7 @@ class VocabularyMixin:
     _lock: ModelLock
     _names: list[str] | None
     _slim: bool
+    _state: dict[str, Any]
 
     def add_classes(self, classes):
         """Add classes that have no training rows yet, or bring back classes that were removed.
@@ -183,7 +184,7 @@ class VocabularyMixin:
             target[np.isin(target, numbers)] = -1  # and what was merged into them
             if not (target >= 0).any():
                 raise ValueError("At least one class must remain.")
-            self._index.redirect(target)
+            self._redirect(target)
         return self
 
     def rename_classes(self, names):
@@ -255,7 +256,7 @@ class VocabularyMixin:
                 raise ValueError(f"{both!r} cannot be merged into another class and be one that others merge into.")
             for one, other in zip(old, new, strict=True):
                 target[target == one] = other
-            self._index.redirect(target)
+            self._redirect(target)
         return self
 
     @property
@@ -273,6 +274,11 @@ class VocabularyMixin:
     @property
     def _is_multilabel(self) -> bool:
         return bool(getattr(self, "_multilabel", False))
+
+    def _redirect(self, target: np.ndarray) -> None:
+        """Take over what classes stand for; the guarantee of `predict_set` was for the classes before."""
+        self._index.redirect(target)
+        self._state.pop("conformal", None)
 
     def _targets(self) -> np.ndarray:
         """A copy of what each class stands for."""
