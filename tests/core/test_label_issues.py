@@ -22,7 +22,8 @@ def flipped(many):
 def test_flipped_labels_are_found(flipped):
     X, y, wrong, rows = flipped
     found = RecallTreeClassifier(random_state=0, n_epochs=3).find_label_issues(X, wrong)
-    assert np.isin(rows, found.rows).mean() > 0.9
+    assert np.isin(rows, np.argsort(found.quality)[:40]).mean() > 0.9  # the ranking
+    assert np.isin(rows, found.rows).mean() > 0.7  # fewer are reported, to be right about them
     assert np.isin(found.rows, rows).mean() > 0.8
     hits = np.isin(found.rows, rows)
     assert (found.suggested[hits] == y[found.rows[hits]]).mean() > 0.9
