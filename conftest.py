@@ -1,10 +1,19 @@
 """Modules that require an extra are left out where it is not installed."""
 
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 
 # package that tells whether an extra is installed -> (the extra, its modules and tests)
 _EXTRAS = {"fastapi": ("serve", "serve"), "distributed": ("dask", "distributed")}
-_MISSING = [names for package, names in _EXTRAS.items() if find_spec(package) is None]
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return bool(version(package))
+    except PackageNotFoundError:
+        return False
+
+
+_MISSING = [names for package, names in _EXTRAS.items() if not _is_installed(package)]
 
 collect_ignore_glob = [f"{where}/{folder}/*" for _, folder in _MISSING for where in ("src/manyclass", "tests")]
 

@@ -20,6 +20,7 @@ VECTORIZERS = {
     "tfidf": TfidfVectorizer(),
     "sublinear": TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), stop_words=["a", "the"], norm="l1"),
     "no idf": TfidfVectorizer(use_idf=False, dtype=np.float32),
+    "not smooth": TfidfVectorizer(smooth_idf=False),
     "counts": CountVectorizer(strip_accents="unicode", binary=True),
     "characters": CountVectorizer(analyzer="char_wb", ngram_range=(2, 3), lowercase=False),
     "hashed": HashingVectorizer(n_features=2**9),
@@ -74,6 +75,7 @@ def test_what_cannot_be_saved(steps, message, tmp_path):
         ({"ngram_range": [1, 10**9]}, "ngram_range"),
         ({"input": "filename"}, "options of the vectorizer"),
         ({"dtype": "object"}, "options of the vectorizer"),
+        ({"token_pattern": "("}, "token_pattern"),
     ],
 )
 def test_a_damaged_vectorizer_is_an_error(change, message, tmp_path):

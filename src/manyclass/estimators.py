@@ -70,7 +70,7 @@ def save_pipeline(pipeline: Any, path: str | PathLike, text: str = "text", **opt
         "reading": Reading(
             format="csv",  # or another table
             labels="several" if several else "one",
-            label_kind="text" if several or isinstance(clf.classes_[0], str) else "int",
+            label_kind="text" if clf._names is not None or isinstance(clf.classes_[0], str) else "int",
             n_features=clf.n_features_in_,
             text=(text,),
             vectorizer=steps[0],

@@ -215,6 +215,16 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
         return self._attribute("feature_names_in_")
 
     @property
+    def taxonomy_(self) -> Any:
+        """The taxonomy that `fit` was given, or the learned tree of a label tree."""
+        return self._attribute("taxonomy_")
+
+    @property
+    def label_names_(self) -> list[str] | None:
+        """Names of the columns of y, if y was a DataFrame."""
+        return self._attribute("label_names_")
+
+    @property
     def tuned_(self) -> dict[str, Any]:
         """What was chosen from the data."""
         options = self._fitted._options._asdict()

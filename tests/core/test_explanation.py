@@ -1,8 +1,6 @@
 """`explain`: the parts of a score sum to what `predict_topk` returns, for every estimator."""
 
-import doctest
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -220,9 +218,3 @@ def test_rows_of_any_shape(blobs):
         assert clf.explain(row).score == pytest.approx(clf.predict_topk(X[:1], k=1)[1][0, 0], rel=1e-5)
     with pytest.raises(ValueError, match="not fitted"):
         RecallTreeClassifier().explain(X[0])
-
-
-def test_the_examples_of_the_guide():
-    path = Path(__file__).parents[2] / "docs" / "explanations.md"
-    failed, n_tried = doctest.testfile(str(path), module_relative=False)
-    assert n_tried > 5 and not failed

@@ -196,3 +196,18 @@ def test_files_with_bad_taxonomies_are_refused(tmp_path, model, name, value, mes
     model_file.write(tmp_path / "a.model", arrays, metadata)
     with pytest.raises(ModelFormatError, match=message):
         load_model(tmp_path / "a.model")
+
+
+def test_a_long_cycle_is_found_at_once():
+    n = 200_000  # quadratic time would take hours
+    parents = {f"n{i}": f"n{(i + 1) % n}" for i in range(n)}
+    with pytest.raises(ValueError, match="cycle"):
+        Taxonomy.from_parents(parents)
+
+
+def test_removed_classes_need_no_place():
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=60)
+    X = np.eye(3)[y] + 0.1 * rng.standard_normal((60, 3))
+    clf = LabelTreeClassifier(random_state=0).fit(X, y).remove_classes([2])
+    assert clf.predict_path(X, 0.5, taxonomy={0: "even", 1: "odd"}).paths[0]

@@ -120,3 +120,23 @@ def test_bad_descriptions_are_clear_errors_and_change_nothing(data, plain, given
 def test_a_matrix_has_no_column_for_a_label_beyond_it(data):
     with pytest.raises(ValueError, match="numbers of columns of y, from 0 to 35"):
         LabelTreeClassifier().fit(data[0], np.eye(36)[data[1]], label_features=described(NEW))
+
+
+def test_descriptions_are_not_held_out_for_calibration():
+    rng = np.random.default_rng(0)
+    y = rng.integers(30, size=400)
+    X = (np.eye(31)[y] + 0.1 * rng.random((400, 31))).astype(np.float32)
+    described = list(range(31)), np.eye(31, dtype=np.float32)
+    clf = LabelTreeClassifier(random_state=0, calibration="temperature").fit(X, y, label_features=described)
+    assert clf.predict(np.eye(31, dtype=np.float32)[30:]).tolist() == [30]
+
+
+def test_a_label_without_rows_has_a_heavier_description():
+    """Also if it was named before."""
+    rng = np.random.default_rng(0)
+    X, y = np.eye(3, 4), ["a", "b", "c"]
+    named = LabelTreeClassifier(random_state=0).fit(X, y).add_classes(["d"])
+    other = LabelTreeClassifier(random_state=0).fit(X, y)
+    described = ["d"], np.eye(4)[3:] + 0.1 * rng.random((1, 4))
+    scores = [clf.partial_fit(None, None, label_features=described).predict_topk(X, 4)[1] for clf in (named, other)]
+    assert np.array_equal(*scores)

@@ -79,7 +79,7 @@ def test_a_threshold_has_its_precision_with_the_stated_confidence():
 
 
 def test_all_predictions_are_accepted_if_all_are_correct():
-    assert precision_threshold(np.ones(500, bool), np.linspace(0.1, 1, 500), 0.95) == 0.0
+    assert precision_threshold(np.ones(500, bool), np.linspace(0.1, 1, 500), 0.95) == -np.inf
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,7 @@ def train_model(folder: Path, name: str = "things.model", seed: int = 0, several
     data, model = folder / "rows.jsonl", folder / name
     rows = [{"text": text, "label": [label, "any"] if several else label} for text, label in texts(400, seed)]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    unused = dict.fromkeys(("algorithm", "option", "test", "epochs", "in_memory", "checkpoint_every", "start_from"))
     plain = {"seed": 0, "shuffle": True, "max_memory": 1.0, "resume": False, "threads": 1, "as_json": True}
     reading = {"label": "label", "text": ["text"], "feature_bits": 12}
-    train.run(data=str(data), model=str(model), reading=reading, **unused, **plain)
+    train.run(data=str(data), model=str(model), reading=reading, **plain)
     return model

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.prediction import metrics_of
+from ..core.vocabulary import joined_columns
 from ..io import Chunk, Source
 from ..metrics import (
     ClassCounts,
@@ -97,7 +98,7 @@ class Evaluation:
         """The true labels as a matrix over the classes and the unknown labels so far."""
         n = chunk.X.shape[0]
         if self.columns is not None:
-            out = self.columns.matrix(chunk, learn=True)
+            out = joined_columns(self.columns.matrix(chunk, learn=True), clf._index)
         else:
             assert chunk.labels is not None
             clf._index.check_kind(chunk.labels)

@@ -67,7 +67,6 @@ def _demo_model() -> str:
                 text = " ".join(words[row.indices])
                 file.write(json.dumps({"text": text, "label": names[label]}) + "\n")
         reading = {"label": "label", "text": ["text"]}
-        unused = dict.fromkeys(("algorithm", "option", "test", "epochs", "in_memory", "checkpoint_every", "start_from"))
         plain = {"seed": 0, "shuffle": True, "max_memory": 1.0, "resume": False, "threads": -1, "as_json": False}
-        train.run(data=table, model=str(path), reading=reading, **unused, **plain)
+        train.run(data=table, model=str(path), reading=reading, **plain)
     return str(path)

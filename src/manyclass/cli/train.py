@@ -40,27 +40,27 @@ _BATCH = 1 << 10  # rows learned before the next check for an interrupt
 _FINGERPRINT = 1 << 20  # bytes at the start and at the end of a file
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """The options of the command."""
 
     data: str
     model: str
     reading: dict[str, Any]
-    algorithm: str | None
-    option: list[str] | None
-    calibrate: str | None
-    test: str | None
-    label_text: str | None
-    hierarchy: str | None
-    epochs: int | None
+    algorithm: str | None = None
+    option: list[str] | None = None
+    calibrate: str | None = None
+    test: str | None = None
+    label_text: str | None = None
+    hierarchy: str | None = None
+    epochs: int | None = None
     seed: int
     shuffle: bool
-    in_memory: bool | None
+    in_memory: bool | None = None
     max_memory: float
-    checkpoint_every: int | None
+    checkpoint_every: int | None = None
     resume: bool
-    start_from: str | None
+    start_from: str | None = None
     threads: int
     as_json: bool
 
@@ -85,6 +85,7 @@ class Plan:
             "algorithm": algorithm,
             "data": _fingerprint(self.data),
             "options": sorted(self.option or []),
+            "calibrate": self.calibrate,
             "reading": {name: self.reading[name] for name in sorted(self.reading) if name != "skip_bad_lines"},
             "seed": self.seed,
             "shuffle": self.shuffle,

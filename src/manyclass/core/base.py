@@ -127,12 +127,17 @@ class ManyClassifier(
             self._measure_columns(X, weights)
             return self._train(X, labels, weights, rng)
         truth = as_labels(labels)
-        learned, held = rows_to_hold_out(truth, weights, rng)
+        may_be_held = np.concatenate([np.zeros(self._n_learned_first()), weights[self._n_learned_first() :]])
+        learned, held = rows_to_hold_out(truth, may_be_held, rng)
         part = labels.rows(learned) if isinstance(labels, Labels) else labels[learned]
         self._measure_columns(X[learned], weights[learned])
         self._train(X[learned], part, weights[learned], rng)
         like_new = weights_like_new_rows(truth, learned, held)
         self._fit_calibration(X[held], truth.rows(held), self.calibration, like_new)
+
+    def _n_learned_first(self) -> int:
+        """Rows at the beginning that are never held out."""
+        return 0
 
     def _measure_columns(self, X, weights) -> None:
         """Bring columns that are far larger than the others to their size, from now on."""

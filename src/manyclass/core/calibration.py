@@ -14,6 +14,7 @@ from scipy.special import expit, logit
 from .invariants import need
 from .protocol import Labels, Scored
 from .state import Array, Field
+from .steps import one_blas_thread
 
 METHODS = ("isotonic", "temperature")
 FEWEST = 20  # held-out rows
@@ -98,6 +99,7 @@ def is_true(sizes: np.ndarray, labels: np.ndarray, truth: Labels) -> np.ndarray:
     return np.isin(rows * width + labels, (true_rows * width + truth.label)[known])
 
 
+@one_blas_thread
 def fit(method: str, rows: HeldOut, several: bool) -> Temperature | Isotonic:
     """The calibration of a method; `several`: rows may have several labels."""
     if method == "isotonic":
@@ -137,6 +139,7 @@ def check_calibration(group: Temperature | Isotonic) -> None:
         return
     for name in ("best", "rest", "known"):
         at, value = getattr(group, f"{name}_at"), getattr(group, name)
+        need(np.isfinite(at).all() and np.isfinite(value).all(), f"calibration.{name} is not finite.")
         need(len(at) and (np.diff(at) >= 0).all(), f"calibration.{name}_at is empty or not increasing.")
         fits = (np.diff(value) >= 0).all() and value[0] >= 0 and value[-1] <= 1
         need(fits, f"calibration.{name} must increase and lie between 0 and 1.")
@@ -266,6 +269,8 @@ def _logistic(x: np.ndarray, y: np.ndarray, weights: np.ndarray, increasing: boo
     """(factor, shift) of a logistic regression; one row of each kind is added, at the mean."""
     from sklearn.linear_model import LogisticRegression  # takes a while to import
 
+    if not len(x):
+        return 1.0, 0.0
     x, y = np.append(x, [x.mean()] * 2), np.append(y, [True, False])
     fitted = LogisticRegression(C=1e6).fit(x[:, None], y, sample_weight=np.append(weights, [1.0, 1.0]))
     factor = float(fitted.coef_[0, 0])

@@ -173,7 +173,8 @@ class ClassIndex:
 def check_free(new: dict[int, object], ids: dict) -> None:
     """ValueError if a new label of some classes is that of another class."""
     for label in new.values():
-        if ids.get(label, -1) not in (-1, *new):
+        number = ids.get(label, -1)
+        if number >= 0 and number not in new:
             raise ValueError(f"{label!r} is the label of another class: merge_classes joins two classes.")
 
 

@@ -10,6 +10,7 @@ import math
 from typing import Annotated, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from .calibration import is_true
 from .invariants import need, need_range
@@ -79,7 +80,8 @@ def fit_by_class(true: TrueLabels, coverage: float, n_classes: int, n_clusters: 
             np.quantile(scores[end - counts[label] : end], levels) for label, end in zip(many, ends, strict=True)
         ]
         kmeans = KMeans(n_clusters, random_state=0, n_init=4)
-        cluster[many] = 1 + kmeans.fit_predict(np.array(quantiles), sample_weight=np.sqrt(counts[many]))
+        with threadpool_limits(1):  # the last bits depend on the number of threads
+            cluster[many] = 1 + kmeans.fit_predict(np.array(quantiles), sample_weight=np.sqrt(counts[many]))
         inside = np.where((rest.label >= 0) & (rest.label < n_classes), rest.label, -1)
         group = np.where(inside >= 0, cluster[inside], 0)
         for number in range(1, n_clusters + 1):

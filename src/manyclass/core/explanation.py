@@ -411,7 +411,7 @@ class ExplanationMixin:
         """The class of a label, or a ValueError."""
         named = getattr(self, "_names", None)
         if named is not None and label in named:
-            return named.index(label)
+            label = named.index(label)
         found = self._index.find(label_array([label], self._index.kind))
         if found[0] < 0:
             raise ValueError(f"label={label!r} is not a class of the model.")

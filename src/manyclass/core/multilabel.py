@@ -16,7 +16,7 @@ from .prediction import metrics_of, n_threads
 from .progress import Progress
 from .protocol import Labels
 from .validation import as_indicator, check_labels, check_weights, is_indicator, rows_between
-from .vocabulary import current_columns
+from .vocabulary import current_columns, joined_columns
 
 _DENSE_CELLS = 1 << 30  # limit of a dense matrix of predictions
 
@@ -298,7 +298,7 @@ class MultilabelClassifier(ManyClassifier):
     def _true_matrix(self, X, y) -> sp.csr_array:
         matrix = as_indicator(y, X.shape[0])
         self._check_width(matrix)
-        return matrix
+        return joined_columns(matrix, self._index)
 
     def estimate_memory(self, n_features, n_classes, sparse=False, multilabel=False) -> int:
         """Approximate size of a trained model in bytes, before training.

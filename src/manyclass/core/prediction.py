@@ -525,10 +525,11 @@ class Predictor:
 
     def _follow(self) -> None:
         """Prepare again if classes have changed, or training has replaced an array by a larger one."""
-        state, self._n_writes = self._estimator._state, self._lock.n_writes
+        state, n_writes = self._estimator._state, self._lock.n_writes
         same = self._labels is self._estimator._index.array and self._target is self._estimator._index.target
         if not same or any(state.get(name) is not group for name, group in self._groups):
             self._prepare()
+        self._n_writes = n_writes  # not before: after an error, the next call prepares again
 
 
 def _one_row(row, n_features: int) -> Batch:

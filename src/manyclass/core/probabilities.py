@@ -109,8 +109,9 @@ class ProbabilityMixin(PredictionMixin):
         Examples
         --------
         >>> from sklearn.datasets import load_digits
+        >>> from sklearn.utils import shuffle
         >>> from manyclass import RecallTreeClassifier
-        >>> X, y = load_digits(return_X_y=True)
+        >>> X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
         >>> clf = RecallTreeClassifier(n_epochs=2, calibration="temperature", random_state=0).fit(X, y)
         >>> total = clf.predict_proba(X).sum(axis=1) + clf.predict_other(X)
         >>> bool(abs(total - 1).max() < 1e-5)
@@ -151,8 +152,9 @@ class ProbabilityMixin(PredictionMixin):
         Examples
         --------
         >>> from sklearn.datasets import load_digits
+        >>> from sklearn.utils import shuffle
         >>> from manyclass import RecallTreeClassifier
-        >>> X, y = load_digits(return_X_y=True)
+        >>> X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
         >>> clf = RecallTreeClassifier(n_epochs=2, random_state=0).fit(X[:900], y[:900])
         >>> sets = clf.conformal(X[900:1300], y[900:1300], coverage=0.8).predict_set(X[1300:])
         >>> bool(sets[range(497), y[1300:]].mean() > 0.75)
@@ -192,8 +194,9 @@ class ProbabilityMixin(PredictionMixin):
         Examples
         --------
         >>> from sklearn.datasets import load_digits
+        >>> from sklearn.utils import shuffle
         >>> from manyclass import RecallTreeClassifier
-        >>> X, y = load_digits(return_X_y=True)
+        >>> X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
         >>> clf = RecallTreeClassifier(n_epochs=2, random_state=0).fit(X[:900], y[:900])
         >>> sets = clf.conformal(X[900:1300], y[900:1300], coverage=0.8).predict_set(X[1300:])
         >>> sets.shape
@@ -238,8 +241,9 @@ class ProbabilityMixin(PredictionMixin):
         Examples
         --------
         >>> from sklearn.datasets import load_digits
+        >>> from sklearn.utils import shuffle
         >>> from manyclass import RecallTreeClassifier
-        >>> X, y = load_digits(return_X_y=True)
+        >>> X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
         >>> clf = RecallTreeClassifier(n_epochs=2, random_state=0).fit(X[:900], y[:900])
         >>> threshold = clf.rejection_threshold(X[900:1300], y[900:1300], precision=0.9)
         >>> labels = clf.predict(X[1300:], reject=threshold)
@@ -250,15 +254,16 @@ class ProbabilityMixin(PredictionMixin):
         truth = self._truth(X, y)
         labels, probabilities = self._most_probable(X, 1)
         correct = calibration.is_true(np.ones(X.shape[0], np.int64), labels[:, 0], truth)
-        return precision_threshold(correct, probabilities[:, 0], precision, confidence)
+        return max(0.0, precision_threshold(correct, probabilities[:, 0], precision, confidence))
 
 
 def rows_to_hold_out(labels: Labels, weights: np.ndarray, rng) -> tuple[np.ndarray, np.ndarray]:
-    """(rows to learn, rows to hold out). One random row of each label is learned in any case."""
+    """(rows to learn, rows to hold out). Rows of weight 0, and a random other row of each label, are not held out."""
     n = len(weights)
     order = rng.permutation(n)
     place = np.empty(n, np.int64)
     place[order] = np.arange(n)
+    place[weights <= 0] = -1
     last = np.full(int(labels.label.max(initial=0)) + 1, -1)
     np.maximum.at(last, labels.label, np.repeat(place, np.diff(labels.pointer)))
     free = weights > 0

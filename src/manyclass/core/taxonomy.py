@@ -221,12 +221,13 @@ def _depths(parent: np.ndarray, keys: np.ndarray) -> np.ndarray:
         level, at = level[inner], parent[at[inner]]
         if not len(level):
             return depth
-    chain = [int(level[0])]
-    while (above := int(parent[chain[-1]])) > 0 and above not in chain:
-        chain.append(above)
+    chain, above = {int(level[0]): 0}, int(parent[level[0]])
+    while above > 0 and above not in chain:
+        chain[above] = len(chain)
+        above = int(parent[above])
     if above == 0:
-        raise ValueError(f"The hierarchy is deeper than {DEEPEST} levels, at {keys[chain[0]]!r}.")
-    cycle = [str(keys[node]) for node in [*chain[chain.index(above) :], above]]
+        raise ValueError(f"The hierarchy is deeper than {DEEPEST} levels, at {keys[level[0]]!r}.")
+    cycle = [str(keys[node]) for node in [*list(chain)[chain[above] :], above]]
     raise ValueError(f"The hierarchy has a cycle: {' < '.join(cycle[:6])}{' < ...' if len(cycle) > 6 else ''}.")
 
 
@@ -267,6 +268,17 @@ def from_arrays(arrays: TaxonomyArrays) -> Taxonomy:
     """The taxonomy from its arrays, which `check_taxonomy` has accepted."""
     keys = unpack_texts(arrays.key_bytes, arrays.key_end)
     return Taxonomy(arrays.parent, keys, unpack_texts(arrays.name_bytes, arrays.name_end))
+
+
+def renamed(arrays: TaxonomyArrays, names: Mapping) -> TaxonomyArrays:
+    """The taxonomy with other labels; a ValueError if a new one is that of another node."""
+    taxonomy = from_arrays(arrays)
+    keys, shown = list(taxonomy.keys), list(taxonomy.names)
+    for node, new in zip(taxonomy.find(names).tolist(), names.values(), strict=True):
+        if node >= 0:
+            shown[node] = _key(new) if shown[node] == keys[node] else shown[node]
+            keys[node] = _key(new)
+    return to_arrays(Taxonomy(taxonomy.parent, keys, shown))
 
 
 def check_taxonomy(arrays: TaxonomyArrays) -> None:
@@ -361,7 +373,8 @@ class TaxonomyMixin:
         X = self._check_inputs(X)
         if getattr(self, "_multilabel", False):
             raise ValueError("predict_path requires one label per row; this model was fitted with a matrix y.")
-        tree = self.taxonomy_ if taxonomy is None else as_taxonomy(taxonomy, self._index.array)
+        current = self._index.array[[self._index.is_current(number) for number in range(len(self._index))]]
+        tree = self.taxonomy_ if taxonomy is None else as_taxonomy(taxonomy, current)
         node_of = tree.find(self._index.array)
         parts = []
         for first, last in self._scoring_blocks(X.shape[0]):

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .classes import ClassIndex, check_free
 from .locks import ModelLock
 from .protocol import Predictions, Scored
+from .taxonomy import renamed
 from .validation import check_labels, without_padding
 
 _AT_FIRST = 8  # labels that are predicted in addition, in place of those that were removed
@@ -81,9 +82,17 @@ def current_columns(matrix: sp.csr_array, index: ClassIndex) -> sp.csr_array:
         return matrix
     used = np.unique(matrix.indices)
     index.redirect(index.target.copy(), used[index.target[used] < 0].tolist())
+    return joined_columns(matrix, index)
+
+
+def joined_columns(matrix: sp.csr_array, index: ClassIndex) -> sp.csr_array:
+    """A matrix of zeros and ones with the columns of merged classes joined; those of removed classes stay."""
     if index.target is None:
         return matrix
-    out = sp.csr_array((matrix.data, index.target[matrix.indices], matrix.indptr), shape=matrix.shape)
+    column = np.arange(matrix.shape[1], dtype=matrix.indices.dtype)
+    known = column[: len(index.target)]
+    column[: len(known)] = np.where(index.target[: len(known)] < 0, known, index.target[: len(known)])
+    out = sp.csr_array((matrix.data, column[matrix.indices], matrix.indptr), shape=matrix.shape, copy=True)
     out.sum_duplicates()
     out.data[:] = 1
     return out
@@ -106,7 +115,8 @@ class VocabularyMixin:
         """Add classes that have no training rows yet, or bring back classes that were removed.
 
         A new class is predicted after its first rows in `partial_fit`; until then it has the score -inf. A class that
-        was removed comes back with its number and with everything that was learned.
+        was removed comes back with its number and with everything that was learned, but without the classes that had
+        been merged into it.
 
         Parameters
         ----------
@@ -129,14 +139,19 @@ class VocabularyMixin:
         with self._lock.writing():
             labels = self._given(classes)
             if self._names is not None:
-                new = [str(name) for name in labels.tolist() if str(name) not in self._names]
-                back = [self._names.index(name) for name in labels.tolist() if name in self._names]
+                places = {name: number for number, name in enumerate(self._names)}
+                new = [name for name in labels.tolist() if name not in places]
+                back = [places[name] for name in labels.tolist() if name in places]
                 columns = np.array([*back, *range(len(self._names), len(self._names) + len(new))])
             else:
                 columns, new = labels, self._index.missing(labels)
-            merged = [one for one in labels.tolist() if one not in new and not self._is_own_or_removed(one)]
+                unknown = set(new)
+                back = [self._index.number(one) for one in labels.tolist() if one not in unknown]
+            target = self._targets()
+            merged = [one for one in back if int(target[one]) not in (one, -1)]
             if merged:
-                raise ValueError(f"{merged[0]!r} was merged into another class and cannot be added.")
+                label = self._names_at(np.array(merged))[0]
+                raise ValueError(f"{label!r} was merged into another class and cannot be added.")
             if new and not hasattr(self._model, "learn"):
                 raise ValueError(
                     f"{type(self).__name__} learns all rows at once and cannot learn rows of a new class: fit it again."
@@ -147,7 +162,10 @@ class VocabularyMixin:
                 raise ValueError(
                     f"The labels are column numbers: new ones must follow the last one, {len(self._index) - 1}."
                 )
+            before = self._index.target
             self._index.add(columns)
+            if before is not None and self._index.target is not before:
+                self._state.pop("conformal", None)
             if self._names is not None:
                 self._names = [*self._names, *new]
         return self
@@ -157,8 +175,8 @@ class VocabularyMixin:
 
         Their labels stay in `classes_`, so that the numbers of all classes and the columns of `predict_proba` stay the
         same; `removed_classes_` lists them. Predictions of rows whose best class is another one do not change.
-        Probabilities of the other classes sum to 1 again. `add_classes`, or `partial_fit` with rows of a removed class,
-        brings it back.
+        Without calibration, probabilities of the other classes sum to 1 again. `add_classes`, or `partial_fit` with
+        rows of a removed class, brings it back.
 
         Parameters
         ----------
@@ -220,6 +238,9 @@ class VocabularyMixin:
             elif self._is_multilabel:
                 raise ValueError("The labels are column numbers without names: there is nothing to rename.")
             else:
+                taxonomy = self._state.get("taxonomy")
+                if taxonomy is not None:  # before the index: a ValueError leaves both as they were
+                    self._state["taxonomy"] = renamed(taxonomy, dict(zip(names, new, strict=True)))
                 self._index.rename(changes)
         return self
 
@@ -293,6 +314,8 @@ class VocabularyMixin:
         if self._names is None:
             self._index.check_kind(values)
             values = self._index.as_known(values)
+        else:
+            values = np.array([str(name) for name in values.tolist()], dtype=object)
         if not repeated and len(set(values.tolist())) < len(values):
             label = next(one for one in values.tolist() if values.tolist().count(one) > 1)
             raise ValueError(f"{label!r} is in the list twice.")
@@ -314,11 +337,6 @@ class VocabularyMixin:
             gone = label in self.removed_classes_
             raise ValueError(f"{label!r} {'was removed or merged' if gone else 'is not a class of the model'}.")
         return found
-
-    def _is_own_or_removed(self, label: Any) -> bool:
-        """Whether a known class was not merged into another one."""
-        number = self._names.index(label) if self._names is not None else self._index.number(label)
-        return int(self._targets()[number]) in (number, -1)
 
 
 def _continues(columns: np.ndarray, n: int) -> bool:

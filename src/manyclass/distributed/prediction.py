@@ -30,7 +30,7 @@ def topk_blocks(model: Any, X: Any, k: int | None) -> tuple[Any, Any]:
     import dask.array as da
     from dask import delayed
 
-    k = model._check_k(min(5, len(model.classes_)) if k is None else k)
+    k = model._check_k(min(5, model._index.n_current) if k is None else k)
     shared, found = delayed(model), []
     blocks = [delayed(_topk, nout=2)(block, shared, k) for block in X.to_delayed().ravel()]
     for item, dtype in ((0, model.classes_.dtype), (1, np.dtype(float))):
@@ -120,7 +120,7 @@ class TopK:
         kind = pa.int64() if number else pa.string()
         labels, scores = np.empty((0, self.k), object), np.empty((0, self.k))
         if n:
-            labels, scores = model.predict_topk(_rows(table, model), min(self.k, len(model.classes_)))
+            labels, scores = model.predict_topk(_rows(table, model), min(self.k, model._index.n_current))
         ends = np.arange(n + 1) * labels.shape[1]
         flat = pa.array(labels.ravel() if number or not n else [str(label) for label in labels.ravel()], kind)
         columns = {

@@ -1,5 +1,6 @@
 """Fitted text vectorizers of scikit-learn as plain values and arrays: a model file holds them without pickle."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,13 @@ def from_file(values: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     options |= {"ngram_range": tuple(lengths), "dtype": np.dtype(values["dtype"]).type}
     if kind is not HashingVectorizer:
         options["vocabulary"] = unpack_texts(arrays["words.bytes"], arrays["words.end"])
-    out = kind(**options).fit(["one text, so that scikit-learn checks the options"])
+    smooth = options.pop("smooth_idf", True)  # without it, scikit-learn would divide by 0 here
+    try:
+        out = kind(**options).fit([""])  # checks the options; on an empty text, as a pattern could take for ever
+    except re.error as error:
+        raise ValueError(f"token_pattern of the vectorizer is invalid: {error}") from error
+    if kind is TfidfVectorizer:
+        out.set_params(smooth_idf=smooth)
     if kind is TfidfVectorizer and out.use_idf:
         idf = arrays["words.idf"]
         if idf.dtype != np.float64 or idf.shape != (len(out.vocabulary_),) or not np.isfinite(idf).all():

@@ -4,6 +4,7 @@ import math
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
 from ..core.losses import LOGISTIC, SOFTMAX
@@ -306,7 +307,13 @@ class LabelTreeClassifier(MultilabelClassifier):
 
     def _known_labels(self):
         """The labels that have had rows or descriptions."""
-        return self._index.array if hasattr(self, "_index") else []
+        if not hasattr(self, "_state"):
+            return []
+        n = len(self._index)
+        return self._index.array[np.flatnonzero(self._state["tree"].leaf_of[:n] >= 0)]
+
+    def _n_learned_first(self) -> int:
+        return 0 if self._described is None else len(self._described[0])
 
     def _arguments_of_fit(self):
         if self._hierarchy is None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from copy import deepcopy
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -235,6 +236,7 @@ def _slope(
     """The weight of distances, from leaves that are trained without some of their rows."""
     piece = join_pieces(pieces)
     pairs = piece.pairs
+    rng = deepcopy(rng)  # a step must not change its arguments
     chosen = np.sort(rng.permutation(len(pairs.node))[: 2 * most])  # the leaf of a small tree has all rows
     held = (pairs.true[chosen] != 0) & (rng.random(len(chosen)) < _HELD_OUT)
     learned, held = (Pairs(*(array[part] for array in pairs)) for part in (chosen[~held], chosen[held]))
@@ -567,6 +569,7 @@ class _Matrix:
 
 def _first_basis(shape: tuple, rng: np.random.Generator, n_dims: int = N_DIMS) -> tuple:
     """Random columns, and the generator after them."""
+    rng = deepcopy(rng)
     return rng.standard_normal((shape[1], min(n_dims, *shape))).astype(np.float32), rng
 
 
@@ -604,6 +607,7 @@ def _orthonormal(columns: np.ndarray) -> np.ndarray:
 @one_blas_thread
 def grow_tree(rows: np.ndarray, labels: np.ndarray, arity: int, n_classes: int, rng: np.random.Generator) -> LabelTree:
     """A tree over `labels`, at most `arity` outputs per node, all leaves at one depth; `rows` places each label."""
+    rng = deepcopy(rng)
     height = height_of(len(labels), arity)
     levels: list[list[np.ndarray]] = [[labels]]
     parents: list[list[int]] = [[-1]]

@@ -219,7 +219,7 @@ def precision_threshold(correct: Any, probabilities: Any, precision: float = 0.9
             f"no threshold has a precision of {precision} with confidence {confidence} on these {n} rows: use more "
             f"rows (at least {fewest} must be predicted), a lower precision, or a lower confidence."
         )
-    return float(max(0.0, thresholds[ends[ends > starts].max() - 1]))
+    return float(thresholds[ends[ends > starts].max() - 1])
 
 
 def reliability_plot(

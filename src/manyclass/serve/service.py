@@ -19,6 +19,7 @@ from .model import Busy, CannotLearn, Copy, Prediction, ServedModel
 from .rows import BadRow
 
 _INLINE = 4  # rows that are predicted without handing them to another thread, which takes longer than predicting them
+_TOGETHER = 64  # rows of several requests that are predicted in one call
 _LONGEST_WAIT = 30.0  # seconds for a request that waits until its rows are learned
 Body = TypeVar("Body", bound=BaseModel)
 T = TypeVar("T")
@@ -156,7 +157,9 @@ class Service:
         self.check_size(len(rows), k)
         what = _What(name, version, k, probabilities)
         if len(rows) > _INLINE:
-            return await run_in_threadpool(self._predict, what, rows)
+            found = await run_in_threadpool(self._predict, what, rows)
+            self.metrics.predicted(prediction.work for prediction in found)
+            return found
         loop = asyncio.get_running_loop()
         own = _Waiting(rows, loop.create_future())
         waiting = self._waiting.setdefault(what, [])
@@ -167,22 +170,32 @@ class Service:
 
     def _predict(self, what: "_What", rows: Sequence[Any]) -> list[Prediction]:
         with self.published(what.name, what.version) as copy:
-            found = _checked(lambda: copy.predict(rows, what.k, what.probabilities))
-        self.metrics.predicted(prediction.work for prediction in found)
-        return found
+            return _checked(lambda: copy.predict(rows, what.k, what.probabilities))
 
     def _predict_waiting(self, what: "_What") -> None:
-        waiting = [one for one in self._waiting.pop(what) if not one.done.cancelled()]
+        waiting, n_rows = self._waiting.pop(what), 0
+        for place, one in enumerate(waiting):
+            n_rows += len(one.rows)
+            if n_rows > _TOGETHER and place:  # the others next, so that new requests are read in between
+                waiting, self._waiting[what] = waiting[:place], waiting[place:]
+                asyncio.get_running_loop().call_soon(self._predict_waiting, what)
+                break
+        waiting = [one for one in waiting if not one.done.cancelled()]
         try:
-            found = iter(self._predict(what, [row for one in waiting for row in one.rows]))
+            predictions = self._predict(what, [row for one in waiting for row in one.rows])
         except Exception as error:
             if len(waiting) == 1:
                 waiting[0].done.set_exception(error)
             else:  # one of them is to blame
                 for one in waiting:
+                    later = self._waiting.get(what)
                     self._waiting[what] = [one]
                     self._predict_waiting(what)
+                    if later is not None:
+                        self._waiting[what] = later
             return
+        self.metrics.predicted(prediction.work for prediction in predictions)
+        found = iter(predictions)
         for one in waiting:
             one.done.set_result([next(found) for _ in one.rows])
 
