@@ -167,7 +167,8 @@ def precision_threshold(correct: Any, probabilities: Any, precision: float = 0.9
 
     Thresholds are tested in a fixed order, from few certain predictions to many, by exact binomial tests, until one
     fails. There are five starting points, each with a fifth of the allowed chance of error. So with the given
-    confidence over the choice of the rows, the precision above the returned threshold is at least the wanted one.
+    confidence over the choice of the rows, the precision above the returned threshold is at least the wanted one, if
+    more certain predictions are not less precise.
 
     Parameters
     ----------
@@ -181,7 +182,7 @@ def precision_threshold(correct: Any, probabilities: Any, precision: float = 0.9
     Returns
     -------
     float
-        Predictions with a probability above it are accepted.
+        Predictions with a probability above it are accepted; -inf if all are.
 
     Raises
     ------
