@@ -15,7 +15,7 @@ def run(model: str, text: str, label: str | None, top_k: int, picture: str | Non
     trained = open_model(model)
     if not trained.reading.columns:
         raise CommandError(
-            f"{model}: the model was not trained on a table by the command line; in Python, use explain(x)."
+            f"{model}: the model has no column of text: it was trained on arrays in Python. Use explain(x) there."
         )
     with notice_if_slow():
         found = trained.estimator.explain(_row(text, trained), _label(label, trained), k=top_k)

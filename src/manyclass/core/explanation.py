@@ -292,7 +292,7 @@ class ExplanationMixin:
         Parameters
         ----------
         x : array-like of shape (n_features,) or (1, n_features), or sparse matrix of one row
-            The row. A text or a dictionary of cells, if the model was trained on a table by the command line.
+            The row; or a text or a dictionary of cells, for models of the command line and of `save_pipeline`.
         label : label, optional
             The label to explain. Default: the prediction. It is compared with the best other label.
         feature_names : array-like of shape (n_features,), or dict of int to str, optional

@@ -77,7 +77,7 @@ class FilesMixin:
         return self._names
 
     def _from_table(self, X: Any) -> Any:
-        """Rows of features from texts or a table, if the model was trained on a table by the command line."""
+        """Rows of features from texts or a table, if the model knows how to read them."""
         reading = self._extra.get("reading")
         if reading is not None and reading.columns:
             from ..io.tables import is_table, table_rows  # scikit-learn's vectorizers take a while to import

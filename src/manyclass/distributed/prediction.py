@@ -148,7 +148,7 @@ def _rows(table: pa.Table | pa.RecordBatch, model: Any) -> Any:
     if model._extra.get("reading") is None:
         raise ValueError(
             f"The table has the columns {', '.join(names)}: this model takes indices and values (sparse rows) or "
-            "features (dense rows). Only models of the command line take texts."
+            "features (dense rows). Only models of the command line and of save_pipeline take texts."
         )
     return (table if isinstance(table, pa.Table) else pa.Table.from_batches([table])).to_pandas()
 

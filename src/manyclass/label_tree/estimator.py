@@ -101,7 +101,7 @@ class LabelTreeClassifier(MultilabelClassifier):
     `fit` trains logistic regressions, without a learning rate. `partial_fit` from nothing uses SGD, with softmax over
     all labels reached if there is one label per row, else with the logistic loss.
 
-    Thread-safe: other threads may predict or save while one calls `partial_fit` or `fit`; each answer is that of a
+    Thread-safe: other threads may predict or save while one calls `partial_fit` or `fit`; each prediction is that of a
     state between two such calls (docs/services.md).
 
     The meaning of the scores of `predict_topk` depends on the loss. P(path) is the product of the probabilities of the

@@ -84,7 +84,7 @@ class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
 
     Notes
     -----
-    Thread-safe: other threads may predict or save while one calls `partial_fit` or `fit`; each answer is that of a
+    Thread-safe: other threads may predict or save while one calls `partial_fit` or `fit`; each prediction is that of a
     state between two such calls (docs/services.md).
 
     Examples
