@@ -49,6 +49,7 @@ def test_the_command_line_predicts(tmp_path):
     (tmp_path / "rows.csv").write_text("id,question\n" + "".join(f"{i},{text}\n" for i, text in enumerate(NEW)))
     result = typer_testing.CliRunner().invoke(app, ["predict", str(tmp_path / "m.model"), str(tmp_path / "rows.csv")])
     assert result.exit_code == 0, result.output
+    assert typer_testing.CliRunner().invoke(app, ["inspect", str(tmp_path / "m.model")]).exit_code == 0
     _, *rows = [line.split("\t")[0] for line in result.stdout.splitlines()]  # after the header
     assert rows == pipeline.predict(NEW).tolist()
 

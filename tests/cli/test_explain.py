@@ -45,6 +45,14 @@ def test_explain_prints_words(call, model):
     assert sum(parts) + found["other_features"] == pytest.approx(found["score"])
 
 
+def test_explain_without_words(call, model, tmp_path):
+    assert call("explain", "topics.model", "").code == 0
+    (tmp_path / "numbers.csv").write_text("a,b,y\n" + "".join(f"{i % 5},{i % 3},c{i % 5}\n" for i in range(60)))
+    assert call("train", "numbers.csv", "--label", "y", "--model", "numbers.model").code == 0
+    result = call("explain", "numbers.model", '{"a": 2, "b": 1}')
+    assert result.code == 0 and "a" in result.out, result.err
+
+
 def test_explain_draws_a_picture(call, model, tmp_path):
     assert call("explain", "topics.model", "a fast car", "--picture", "why.png").code == 0
     assert (tmp_path / "why.png").read_bytes().startswith(b"\x89PNG")
@@ -60,7 +68,7 @@ def test_a_text_in_python(call, model, tmp_path):
 def test_explain_needs_a_table(call, digits):
     assert call("train", "train.svm", "--model", "digits.model", "--epochs", 1).code == 0
     result = call("explain", "digits.model", "a text")
-    assert result.code == 1 and "was not trained on a table" in result.err
+    assert result.code == 1 and "has no column of text" in result.err
 
 
 def test_several_columns(call, tmp_path):

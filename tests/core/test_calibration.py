@@ -260,3 +260,11 @@ def test_the_front_door_has_all_methods(noisy):
 def test_bad_input_is_reported(calibrated, noisy, call, message):
     with pytest.raises(ValueError, match=message):
         call(calibrated[1], *noisy)
+
+
+def test_labels_that_the_model_does_not_know_are_an_error():
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    clf = RecallTreeClassifier(n_epochs=2, random_state=0).fit(X, np.repeat(["a", "b", "c"], 20))
+    for method in (clf.calibrate, clf.conformal, clf.rejection_threshold):
+        with pytest.raises(ValueError, match="such as 'zzz', is a class of the model"):
+            method(X, ["zzz"] * 60)

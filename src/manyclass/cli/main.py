@@ -351,7 +351,7 @@ def audit(
     folds: Annotated[int, typer.Option(min=2, help="Number of folds of the cross-validation.")] = 5,
     top: Annotated[int, typer.Option(min=1, help="Number of rows and pairs to print.")] = 20,
     output: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write all rows that are probably wrong to a .csv or .tsv file.")
+        str | None, typer.Option(metavar="FILE", help="Write the wrong rows, counted from 1, to a .csv or .tsv file.")
     ] = None,
     max_rows: Annotated[int, typer.Option(min=10, help="Maximum number of rows to read into memory.")] = 1_000_000,
     seed: Seed = 0,

@@ -86,7 +86,7 @@ def reading_options(
         ),
     ] = None,
     feature_bits: Annotated[
-        int | None, typer.Option(min=1, max=30, help="Without --features, hash features to 2**BITS. Default: 18.")
+        int | None, typer.Option(min=1, max=30, help="Hash features to 2**BITS. Default: 20 for tables, else 18.")
     ] = None,
     index_base: Annotated[
         int | None,

@@ -69,8 +69,16 @@ class ProbabilityMixin(PredictionMixin):
             raise ValueError(f"method must be {one_of(*calibration.METHODS)}, got {method!r}.")
         with self._lock.writing(), self._unchanged_on_error():
             X = self._check_inputs(X)
-            self._fit_calibration(X, self._truth(X, y), method)
+            self._fit_calibration(X, self._known_truth(X, y), method)
         return self
+
+    def _known_truth(self, X, y) -> Labels:
+        """The true labels; a ValueError if the model knows none of them."""
+        truth = self._truth(X, y)
+        if len(truth.label) and (truth.label < 0).all():
+            example = np.asarray(y).ravel().tolist()[0]
+            raise ValueError(f"none of the labels in y, such as {example!r}, is a class of the model.")
+        return truth
 
     def _fit_calibration(self, X, truth: Labels, method: str, weights: np.ndarray | None = None) -> None:
         n = X.shape[0]
@@ -168,7 +176,7 @@ class ProbabilityMixin(PredictionMixin):
             X = self._check_inputs(X)
             if by_class and getattr(self, "_multilabel", False):
                 raise ValueError("by_class=True requires one label per row, but y is a matrix.")
-            true = conformal.true_labels(list(self._scored(X)), self._truth(X, y))
+            true = conformal.true_labels(list(self._scored(X)), self._known_truth(X, y))
             n_classes = len(self._index)
             if by_class:
                 group = conformal.fit_by_class(true, float(coverage), n_classes, int(n_clusters))
@@ -206,8 +214,8 @@ class ProbabilityMixin(PredictionMixin):
         group = self._state.get("conformal")
         if group is None:
             raise NotFittedError(
-                f"This {type(self).__name__} has no threshold for sets yet: call conformal(X, y, coverage) with rows "
-                "that it has not learned."
+                f"This {type(self).__name__} has no threshold for sets: call conformal(X, y, coverage) with rows "
+                "that it has not learned. `fit`, and classes that are removed or merged, end an earlier one."
             )
         sizes, labels = [], []
         for scored in self._scored(X):
@@ -251,7 +259,7 @@ class ProbabilityMixin(PredictionMixin):
         True
         """
         X = self._check_inputs(X)
-        truth = self._truth(X, y)
+        truth = self._known_truth(X, y)
         labels, probabilities = self._most_probable(X, 1)
         correct = calibration.is_true(np.ones(X.shape[0], np.int64), labels[:, 0], truth)
         return max(0.0, precision_threshold(correct, probabilities[:, 0], precision, confidence))

@@ -260,7 +260,8 @@ def names_of(X: Any, reading: Reading) -> dict[int, str]:
         words += [] if is_missing(cells[name]) else _date(name, cells[name])[1]
     words = list(dict.fromkeys(words))
     named: dict[int, str] = {}
-    for feature, word in zip(hasher.transform([word] for word in words).indices.tolist(), words, strict=True):
+    features = hasher.transform([word] for word in words).indices.tolist() if words else []
+    for feature, word in zip(features, words, strict=True):
         named[feature] = f"{named[feature]} / {word}" if feature in named else word
     for name, (first, *knots) in zip(reading.numbers, layout_of(reading).numbers.tolist(), strict=True):
         limits = () if reading.weighting is None else reading.weighting.numbers[name].knots
