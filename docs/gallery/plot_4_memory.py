@@ -2,7 +2,7 @@
 Memory against labels
 =====================
 
-`estimate_memory` tells the size of a model before training. For text with 100,000 words, one weight for every (label,
+`estimate_memory` returns the size of a model before training. For text with 100,000 words, one weight for every (label,
 word) is hopeless from some ten thousand labels on. The label tree has a weight only where a word occurs below a node.
 """
 

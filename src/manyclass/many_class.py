@@ -35,17 +35,6 @@ def _of_model(name: str) -> Any:
     return method
 
 
-def _changes_model(name: str) -> Any:
-    """The method of the trained model that changes its classes."""
-
-    @wraps(getattr(LabelTreeClassifier, name))
-    def method(self, classes):
-        getattr(self._fitted, name)(classes)
-        return self
-
-    return method
-
-
 class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
     """Classifier for many classes that needs no settings. The place to begin.
 
@@ -189,10 +178,10 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
     predict_path = _of_model("predict_path")
     predictor = _of_model("predictor")
     save = _of_model("save")
-    add_classes = _changes_model("add_classes")
-    remove_classes = _changes_model("remove_classes")
-    rename_classes = _changes_model("rename_classes")
-    merge_classes = _changes_model("merge_classes")
+    add_classes = _of_model("add_classes")
+    remove_classes = _of_model("remove_classes")
+    rename_classes = _of_model("rename_classes")
+    merge_classes = _of_model("merge_classes")
 
     @property
     def classes_(self) -> np.ndarray:

@@ -115,6 +115,11 @@ class ClassIndex:
         """Number of classes without those that were removed or merged into others."""
         return len(self) if self.target is None else int(np.sum(self.target == np.arange(len(self.target))))
 
+    @property
+    def current(self) -> np.ndarray:
+        """The labels of the classes that can be predicted."""
+        return self.array if self.target is None else self.array[self.target == np.arange(len(self.target))]
+
     def is_current(self, number: int) -> bool:
         """Whether a class can be predicted."""
         return self.target is None or bool(self.target[number] == number)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import expit
 
 from .classes import ClassIndex, label_array
 from .inputs import Batch, Dense
@@ -64,7 +65,7 @@ def binary_step(node: int, children: Any, child: int, bias: float, contribution:
     """The decision of a router whose score, if positive, sends a row to the first of two children."""
     sign = 1.0 if child == int(children[0]) else -1.0
     margin = sign * (bias + float(contribution.sum()))
-    return Step(node, child, _sigmoid(margin), margin, sign * bias, sign * contribution)
+    return Step(node, child, float(expit(margin)), margin, sign * bias, sign * contribution)
 
 
 def choice_step(node: int, outputs: np.ndarray, place: int, scores: tuple[np.ndarray, np.ndarray], x: Any) -> Step:
@@ -75,23 +76,13 @@ def choice_step(node: int, outputs: np.ndarray, place: int, scores: tuple[np.nda
     bias, weight = scores
     total = bias + x @ weight
     others = np.delete(np.arange(len(total)), place)
-    probability = float(np.exp(total[place] - log_sum(total)))
+    probability = float(np.exp(total[place] - np.logaddexp.reduce(total)))
     if not len(others):
         own = x * weight[:, place]
         return Step(node, int(outputs[place]), probability, float(total[place]), float(bias[place]), own)
     rival = others[np.argmax(total[others])]
     margin, shift = float(total[place] - total[rival]), float(bias[place] - bias[rival])
     return Step(node, int(outputs[place]), probability, margin, shift, x * (weight[:, place] - weight[:, rival]))
-
-
-def log_sum(scores: np.ndarray) -> float:
-    """log(sum(exp(scores)))."""
-    top = float(scores.max())
-    return top + math.log(float(np.exp(scores - top).sum()))
-
-
-def _sigmoid(score: float) -> float:
-    return 1.0 / (1.0 + math.exp(-score)) if score > -700.0 else 0.0
 
 
 # -- what users get ------------------------------------------------------------------------------------------------

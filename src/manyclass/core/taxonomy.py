@@ -373,8 +373,7 @@ class TaxonomyMixin:
         X = self._check_inputs(X)
         if getattr(self, "_multilabel", False):
             raise ValueError("predict_path requires one label per row; this model was fitted with a matrix y.")
-        current = self._index.array[[self._index.is_current(number) for number in range(len(self._index))]]
-        tree = self.taxonomy_ if taxonomy is None else as_taxonomy(taxonomy, current)
+        tree = self.taxonomy_ if taxonomy is None else as_taxonomy(taxonomy, self._index.current)
         node_of = tree.find(self._index.array)
         parts = []
         for first, last in self._scoring_blocks(X.shape[0]):

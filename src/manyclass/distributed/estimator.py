@@ -11,6 +11,7 @@ from ..core.invariants import check_training
 from ..core.steps import add
 from ..label_tree.estimator import MOST_FITTED, LabelTreeClassifier
 from ..label_tree.fit import Sizes, fit_parts
+from ..label_tree.parts import n_rows_of
 from .cluster import Client, Cluster
 from .prediction import predict_blocks, topk_blocks
 from .rows import (
@@ -132,7 +133,7 @@ random_state, verbose
         info = agreed(infos)
         classes, class_weight = self._classes(run, checked, info)
         given = run.each(encode, [checked], None if info.multilabel else run.call(np.asarray, classes), class_weight)
-        sizes = run.get(run.each(_n_rows, [given]))
+        sizes = run.get(run.each(n_rows_of, [given]))
         kept = [(one, size) for one, size in zip(given, sizes, strict=True) if size]
         if not kept:
             raise ValueError("Sample weights must contain at least one non-zero number: there is no row to learn from.")
@@ -221,10 +222,6 @@ random_state, verbose
             Not computed yet.
         """
         return topk_blocks(self.to_local(), X, k)
-
-
-def _n_rows(given: Any) -> int:
-    return len(given.weight)
 
 
 def _describe(local: LabelTreeClassifier, info: Info) -> None:

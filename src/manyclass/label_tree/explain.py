@@ -8,8 +8,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import log_expit
 
-from ..core.explanation import Parts, Step, choice_step, log_sum, values_of
+from ..core.explanation import Parts, Step, choice_step, values_of
 from ..core.inputs import Batch
 from ..core.losses import SOFTMAX
 from ..core.state import State
@@ -49,8 +50,10 @@ class Look:
 
     def log_probability(self, node: int, place: int) -> float:
         """Log-probability of an output of an inner node."""
-        score = self.node(node).score
-        return float(score[place]) - log_sum(score) if self.options.loss == SOFTMAX else log_sigmoid(score[place])
+        score = self.node(node).score.astype(float)
+        if self.options.loss == SOFTMAX:
+            return float(score[place] - np.logaddexp.reduce(score))
+        return float(log_expit(score[place]))
 
     def path(self, label: int) -> list[tuple[int, int]]:
         """(node, output) from the root to the leaf of a label, its place in the leaf included."""
@@ -68,7 +71,7 @@ class Look:
         if above:
             terms[PATH] = self.options.prior * sum(self.log_probability(*step) for step in above)
         if self.options.loss != SOFTMAX:
-            terms[SIGMOID] = log_sigmoid(at.score[place]) - float(at.score[place])
+            terms[SIGMOID] = float(log_expit(float(at.score[place]))) - float(at.score[place])
         return self.x * at.weight[:, place], terms
 
     def steps(self, label: int) -> list[Step]:
@@ -79,11 +82,6 @@ class Look:
             step = choice_step(node, outputs, place, (at.bias, at.weight), self.x)
             out.append(step._replace(probability=math.exp(self.log_probability(node, place))))
         return out
-
-
-def log_sigmoid(score: float) -> float:
-    """log(sigmoid(score))."""
-    return -float(np.logaddexp(0.0, -score))
 
 
 def weights_at(blocks: Blocks | PackedBlocks, node: int, features: np.ndarray, start: float) -> np.ndarray:
@@ -150,14 +148,14 @@ def _parts(options: Options, looks: list[Look], found: list[Found], label: int, 
     # log of a mean = mean of the logs, each with its share of the sum, + entropy of the shares - log of the number.
     norms = [0.0 if options.multilabel else _norm(found[t]) for t in used]
     logs = np.array([c.sum() + sum(terms.values()) for c, terms in own]) - norms
-    share = np.exp(logs - log_sum(logs))
+    share = np.exp(logs - np.logaddexp.reduce(logs))
     joined: dict[str, float] = {}
     for part, (_, terms) in zip(share.tolist(), own, strict=True):
         for name, amount in terms.items():
             joined[name] = joined.get(name, 0.0) + part * amount
     if not options.multilabel:
         joined[NORM] = -float(share @ norms)
-    joined[TREES] = -float(share @ (logs - log_sum(logs))) - math.log(len(looks))
+    joined[TREES] = -float(share @ (logs - np.logaddexp.reduce(logs))) - math.log(len(looks))
     best = looks[used[int(np.argmax(share))]]
     return Parts(feature, share @ np.array([c for c, _ in own]), joined, best.steps(label), bool(reached))
 
@@ -174,7 +172,7 @@ def _search(options: Options, state: State, batch: Batch, tree: LabelTree, block
 
 def _norm(found: Found) -> float:
     scores = found.scores[0][found.labels[0] >= 0]
-    return log_sum(scores) if len(scores) else 0.0
+    return float(np.logaddexp.reduce(scores)) if len(scores) else 0.0
 
 
 def _distance_terms(options: Options, state: State, batch: Batch, labels: list[int], tree: tuple) -> dict[int, float]:

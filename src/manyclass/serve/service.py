@@ -180,23 +180,21 @@ class Service:
                 waiting, self._waiting[what] = waiting[:place], waiting[place:]
                 asyncio.get_running_loop().call_soon(self._predict_waiting, what)
                 break
-        waiting = [one for one in waiting if not one.done.cancelled()]
+        self._predict_requests(what, [one for one in waiting if not one.done.cancelled()])
+
+    def _predict_requests(self, what: "_What", requests: list["_Waiting"]) -> None:
         try:
-            predictions = self._predict(what, [row for one in waiting for row in one.rows])
+            predictions = self._predict(what, [row for one in requests for row in one.rows])
         except Exception as error:
-            if len(waiting) == 1:
-                waiting[0].done.set_exception(error)
+            if len(requests) == 1:
+                requests[0].done.set_exception(error)
             else:  # one of them is to blame
-                for one in waiting:
-                    later = self._waiting.get(what)
-                    self._waiting[what] = [one]
-                    self._predict_waiting(what)
-                    if later is not None:
-                        self._waiting[what] = later
+                for one in requests:
+                    self._predict_requests(what, [one])
             return
         self.metrics.predicted(prediction.work for prediction in predictions)
         found = iter(predictions)
-        for one in waiting:
+        for one in requests:
             one.done.set_result([next(found) for _ in one.rows])
 
     def check_size(self, n_rows: int, k: int = 1) -> None:
