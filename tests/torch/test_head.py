@@ -258,6 +258,8 @@ def test_new_classes_keep_the_optimizer_state_and_are_learned(n_new):
     assert torch.equal(optimizer.state[head.weight]["exp_avg"].flatten(0, 1)[head.slot_of[:60]], moments)
     assert (optimizer.state[head.bias]["exp_avg_sq"].flatten()[head.slot_of] > 0).all()  # no large first steps
     assert torch.equal(head.class_of.flatten()[head.slot_of], torch.arange(60 + n_new))
+    assert accuracy(head, x[~old], y[~old]) > 0.4  # before any step; 0 if a new class had the mean weights
+    assert accuracy(head, x[old], y[old]) > 0.9
     train(head, x, y, 3, optimizer)
     assert accuracy(head, x[~old], y[~old]) > 0.9
     assert accuracy(head, x[old], y[old]) > 0.9

@@ -353,8 +353,9 @@ class TreeHead(nn.Module):
     def add_classes(self, n: int, inputs: Tensor | None = None, *, optimizer=None) -> Tensor:
         """Add classes without a rebuild; all others keep their numbers, weights and optimizer state.
 
-        A new class starts with the mean weights and the mean optimizer state of its cluster. A cluster grows by a
-        quarter at most, then it is split.
+        A new class starts with the mean weights and the mean optimizer state of its cluster. With `inputs`, its weights
+        are then changed along its input, so that there it is as probable as all other visited classes together.
+        A cluster grows by a quarter at most, then it is split.
 
         Parameters
         ----------
@@ -390,7 +391,21 @@ class TreeHead(nn.Module):
             _replace(self.router.bias, lambda old: old[index], optimizer)
             self.router.bias -= n_pieces.to(self.router.bias.dtype).log()
             self.router.out_features = len(index)
+        if inputs is not None:
+            self._start_at(inputs, self.slot_of[first:])
         return torch.arange(first, first + n, device=self.weight.device)
+
+    def _start_at(self, inputs: Tensor, slot: Tensor) -> None:
+        """Raise the score of each new class at its input to that of all classes visited there together."""
+        rows, weight = self._as_computed(inputs)
+        visit = min(self.visit, self.n_clusters)
+        steps = []
+        for x, own in zip(rows.split(_ROUTER_ROWS), slot.split(_ROUTER_ROWS), strict=True):
+            cluster, _ = self._trained_clusters(self._log_clusters(x), own // weight.shape[1], visit, 0)
+            log_sums, score = visited_scores(x, weight, self.bias, self.size, cluster, own)[:2]
+            missing = log_sums.logsumexp(1) - score
+            steps.append((missing / x.float().square().sum(1).clamp(min=1e-12))[:, None] * x.float())
+        self.weight.flatten(0, 1)[slot] += torch.cat(steps).to(self.weight)
 
     def _with_new(self, home: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
         """The clusters with new classes in their homes, full ones split; and the old cluster of each."""
