@@ -115,10 +115,10 @@ def test_random_clusters_estimate_the_sum_over_all_classes():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize(("n_classes", "size"), [(100, 16), (3000, 16)])
-def test_gradients_on_the_gpu(n_classes, size):
-    head = make(n_classes, visit=3, cluster_size=size)  # fewer than 4: nothing is drawn
-    x, y = rows(40), targets(n_classes, 40)
+@pytest.mark.parametrize(("n_classes", "d"), [(100, 6), (3000, 16), (20_000, 16)])  # one product per cluster; one; two
+def test_gradients_on_the_gpu(n_classes, d):
+    head = make(n_classes, d, visit=3, cluster_size=16)  # fewer than 4: nothing is drawn
+    x, y = rows(40, d), targets(n_classes, 40)
     losses, every = dense_reference(head, x.requires_grad_(), y)
     losses.mean().backward()
     expected = [x.grad, *(p.grad for p in head.parameters())]
@@ -265,6 +265,47 @@ def test_new_classes_keep_the_optimizer_state_and_are_learned(n_new):
     assert accuracy(head, x[old], y[old]) > 0.9
 
 
+def test_an_earlier_loss_may_be_kept():
+    head, x, y = make(60, cluster_size=32), rows(), targets(60)
+    optimizer = torch.optim.SGD(head.parameters(), 0.1, momentum=0.9)
+    for n_classes in (60, 160):
+        loss = head(x, y).loss
+        loss.backward()
+        optimizer.step()
+        before = head.weight.detach().clone()
+        if n_classes == 60:
+            head.add_classes(100, torch.randn(100, 6, dtype=torch.float64), optimizer=optimizer)  # `loss` still lives
+    optimizer.zero_grad()
+    head(x, y).loss.backward()
+    optimizer.step()
+    assert not torch.equal(head.weight, before)  # the optimizer trains the new parameter
+    assert {id(one) for one in optimizer.param_groups[0]["params"]} == {id(one) for one in head.parameters()}
+
+
+def test_pieces_of_a_cluster_have_different_routers():
+    head = make(60, cluster_size=32)
+    head.add_classes(200, torch.randn(200, 6, dtype=torch.float64))
+    assert head.n_clusters > 4 and len(head.router.weight.unique(dim=0)) == head.n_clusters
+
+
+def test_empty_batches_and_rows_that_are_not_finite():
+    head = make()
+    assert head.topk(rows(0), 3)[1].shape == (0, 3) and head.log_prob(rows(0)).shape == (0, 100)
+    head(rows(0), targets(100, 0), reduction="sum").loss.backward()
+    assert float(head.weight.grad.abs().sum()) == 0
+    head(rows(), targets(100))
+    expected = float(head.input_scale)
+    assert expected == pytest.approx(float(rows().square().sum(1).mean()), rel=1e-6)
+    head(rows() * torch.nan, targets(100))
+    assert (float(head.input_scale), int(head.n_inputs)) == (expected, 40)
+
+
+def test_fewer_classes_than_asked_for():
+    scores, classes = make(20, cluster_size=16, visit=1).topk(rows(), 14)  # 2 clusters of 10 classes and 16 places
+    assert (classes[:, 10:] == -1).all() and (scores[:, 10:] == -torch.inf).all()
+    assert (classes[:, :10] >= 0).all() and scores[:, :10].isfinite().all()
+
+
 def test_new_classes_without_inputs_enter_the_emptiest_clusters():
     head = make(20, cluster_size=16)  # 2 clusters of 10
     head.add_classes(6)
@@ -332,6 +373,28 @@ def test_state_dict_of_a_head_that_has_grown(tmp_path):
     model = torch.nn.Sequential(make(40))
     model.load_state_dict({f"0.{name}": value for name, value in head.state_dict().items()})
     assert torch.equal(model[0].log_prob(x), head.log_prob(x))
+
+
+@pytest.mark.parametrize("name", ["size", "slot_of", "class_of", "weight"])
+def test_damaged_states_are_refused(name):
+    head, state = make(100), make(200).state_dict()
+    if name == "weight":
+        state[name] = state[name][:, :, :3]
+    else:
+        state[name].flatten()[0] += 1
+    with pytest.raises(RuntimeError, match=r"damaged|features"):
+        head.load_state_dict(state)
+    assert head.n_classes == 100 and head(rows(), targets(100)).loss.isfinite()
+
+
+def test_optimizers_whose_state_cannot_follow_are_refused():
+    head = make(60)
+    optimizer = torch.optim.Adafactor(head.parameters())
+    head(rows(), targets(60)).loss.backward()
+    optimizer.step()
+    with pytest.raises(ValueError, match="Adafactor keeps a state of another shape"):
+        head.add_classes(100, optimizer=optimizer)
+    assert head.n_classes == 60
 
 
 def test_autocast():
@@ -419,6 +482,9 @@ def test_groups_are_divided_into_calls_that_pytorch_allows():
         (lambda: make().add_classes(0), "n must be"),
         (lambda: make().add_classes(3, rows(2)), "inputs has the shape"),
         (lambda: make().fit_routers(rows(1)), "inputs has 1 rows"),
+        (lambda: make().add_classes(3, rows(3) * torch.nan), "not finite"),
+        (lambda: make().rebuild(rows(20, 12)), "inputs has 12 features, the head expects 6"),
+        (lambda: TreeHead.from_linear(torch.nn.Linear(6, 100), rows(20, 12)), "inputs has 12 features"),
         (lambda: make().add_classes(3, optimizer=torch.optim.SGD(make().parameters(), 0.1)), "optimizer does not"),
     ],
 )

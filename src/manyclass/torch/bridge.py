@@ -28,7 +28,7 @@ def to_label_tree(head: Any, classes: Any = None) -> LabelTreeClassifier:
     labels = np.arange(head.n_classes) if classes is None else np.asarray(classes)
     if labels.shape != (head.n_classes,):
         raise ValueError(f"classes has the shape {labels.shape}, expected {(head.n_classes,)}.")
-    n_rows, sq_length = head.input_scale.double().tolist()
+    n_rows, sq_length = float(head.n_inputs), float(head.input_scale)
     if not sq_length > 0:
         raise ValueError("The head has seen no inputs, whose length the label tree needs: train it first.")
     n_clusters, places, n_features = head.weight.shape

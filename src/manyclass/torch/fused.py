@@ -54,7 +54,7 @@ def _best_kernel(
     first, last = part * per_part, tl.minimum(n_classes, (part + 1) * per_part)
 
     column, depth, lane = tl.arange(0, CLASSES), tl.arange(0, DEPTH), tl.arange(0, LANES)
-    x_rows = x + (pair // visit)[:, None] * d + depth[None, :]
+    x_rows = x + (pair // visit).to(tl.int64)[:, None] * d + depth[None, :]
     own_weight = weight + cluster.to(tl.int64) * places * d
     # Lanes beyond k are never the least.
     top = tl.zeros([ROWS, LANES], tl.float32) + tl.where(lane < K, float("-inf"), float("inf"))[None, :]
@@ -91,7 +91,7 @@ def _best_kernel(
                 scores = tl.where(column[None, :] == at_highest[:, None], float("-inf"), scores)
                 least = tl.min(top, 1)
             scores = tl.zeros([ROWS, CLASSES], tl.float32)
-    out = (pair * n_parts + part)[:, None] * K + lane[None, :]
+    out = (pair.to(tl.int64) * n_parts + part)[:, None] * K + lane[None, :]
     kept = valid[:, None] & (lane < K)[None, :]
     tl.store(best + out, top, mask=kept)
     tl.store(slot + out, cluster * places + top_place, mask=kept)
@@ -136,7 +136,8 @@ def _columns_kernel(
     for rank in range(K):
         best, g = tl.max(high, 0, return_indices=True)
         i = tl.sum(tl.where(group == g, place, 0), 0)
-        tl.store(index + row * K + rank, (g * WIDTH + i).to(tl.int64))
+        # NaN scores may lead beyond the last column
+        tl.store(index + row * K + rank, tl.minimum(g * WIDTH + i, n_columns - 1).to(tl.int64))
         together += tl.exp(best - highest)
         column = g * WIDTH + inner
         rest = tl.load(own_scores + column, mask=column < n_columns, other=float("-inf")).to(tl.float32)
@@ -180,7 +181,7 @@ def shape_of(n_pairs: int, n_clusters: int, places: int) -> tuple[int, int, int,
     rows = 16 if n_pairs <= 16 * n_clusters else 32
     units = n_pairs if n_pairs <= _FEW_PAIRS else min(n_pairs, n_clusters + n_pairs // rows)
     classes = 256 if units > _PROGRAMS else 64
-    return rows, classes, units, max(1, min(-(-places // classes), _PROGRAMS // units))
+    return rows, classes, units, max(1, min(-(-places // classes), _PROGRAMS // max(1, units)))
 
 
 def best_in_clusters(

@@ -148,7 +148,7 @@ def visited_gradients(saved: list[Tensor], by_sum: Tensor, by_own: Tensor) -> tu
         weight_gradient = grouped_outer(down, x[row], ends)
     position = torch.empty_like(order)
     position[order] = torch.arange(len(order), device=order.device)
-    x_gradient = grouped_mm(down, weight, ends)[position].view(n_rows, visit, -1).sum(1)
+    x_gradient = grouped_mm(down, weight, ends)[position].view(n_rows, visit, x.shape[1]).sum(1)
     return x_gradient, weight_gradient, bias_gradient
 
 

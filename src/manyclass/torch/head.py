@@ -1,8 +1,9 @@
-"""`TreeHead`: an output layer whose cost grows with the square root of the number of classes."""
+"""`TreeHead`: an output layer that scores about the square root of the number of classes."""
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,12 +15,12 @@ from ..label_tree.fit import divide, embed
 from .grouped import has_triton, visited_scores
 from .search import MOST_FUSED, plain_topk
 
-_MULTIPLE = 16  # of the places of a cluster: grouped products require aligned weights
-_MOST_FULL = 1.25  # times the places of a cluster: it grows up to this size before it is split
-_DIMS = 64  # in which classes are grouped
-_RANDOM = 4  # of so many clusters scored in training one is drawn at random
-_CHUNK = 1 << 26  # scores of all classes computed at a time, for routers
-_ROUTER_ROWS, _ROUTER_STEPS, _ROUTER_RATE = 4096, 1500, 0.02  # of `fit_routers`
+_MULTIPLE = 16  # The number of places of a cluster is a multiple of this: grouped products require aligned weights.
+_MOST_FULL = 1.25  # A cluster grows by this factor before it is split.
+_DIMS = 64  # Classes are grouped in so many dimensions.
+_RANDOM = 4  # One in four clusters scored in training is drawn at random.
+_CHUNK = 1 << 26  # So many scores are computed at a time for routers.
+_ROUTER_ROWS, _ROUTER_STEPS, _ROUTER_RATE = 4096, 1500, 0.02  # Rows per step, steps and rate of `fit_routers`.
 
 
 class HeadOutput(NamedTuple):
@@ -49,7 +50,8 @@ class TreeHead(nn.Module):
     - another class has the probability of its cluster, by the router, times its softmax in that cluster.
 
     With `visit=1` this is a hierarchical softmax with two levels; if all clusters are visited, it is exactly the full
-    softmax. Cost per row: `n_clusters` routers and about `visit` x `cluster_size` classes.
+    softmax. Cost per row: `n_clusters` routers and about `visit` x `cluster_size` classes. The gradient of the weights
+    is dense, so that a step of the optimizer goes through all classes.
 
     Parameters
     ----------
@@ -105,16 +107,17 @@ class TreeHead(nn.Module):
     class_of: Tensor
     slot_of: Tensor
     size: Tensor
+    n_inputs: Tensor
     input_scale: Tensor
 
     def __init__(
         self, in_features, n_classes, *, cluster_size=None, visit=8, class_vectors=None, seed=0, device=None, dtype=None
     ):
         super().__init__()
-        for name, value, least in (("in_features", in_features, 1), ("n_classes", n_classes, 2), ("visit", visit, 1)):
-            if not isinstance(value, int) or value < least:
-                raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
-        self.in_features, self.visit = in_features, visit
+        self.in_features, self.visit = _integer("in_features", in_features), _integer("visit", visit)
+        n_classes = _integer("n_classes", n_classes, 2)
+        if class_vectors is not None and not hasattr(class_vectors, "shape"):
+            class_vectors = np.asarray(class_vectors)
         if class_vectors is None:
             groups = np.array_split(np.arange(n_classes), n_parts(n_classes, cluster_size))
         elif class_vectors.shape[0] != n_classes:
@@ -129,7 +132,8 @@ class TreeHead(nn.Module):
         for name, array in layout(groups, places).items():
             self.register_buffer(name, torch.as_tensor(array, device=device))
         # Number of training rows so far, and the mean of their squared lengths: for `to_manyclass`.
-        self.register_buffer("input_scale", torch.zeros(2, device=device))
+        self.register_buffer("n_inputs", torch.zeros((), dtype=torch.int64, device=device))
+        self.register_buffer("input_scale", torch.zeros((), device=device))
         bound = 1 / math.sqrt(in_features)
         nn.init.uniform_(self.weight, -bound, bound)
         nn.init.uniform_(self.bias, -bound, bound)
@@ -168,6 +172,7 @@ class TreeHead(nn.Module):
         """
         n_classes, in_features = linear.weight.shape
         weight = linear.weight.detach()
+        inputs = checked_inputs(inputs, weight)
         bias = weight.new_zeros(n_classes) if linear.bias is None else linear.bias.detach()
         vectors = score_vectors(weight, bias, inputs)
         head = cls(
@@ -207,14 +212,15 @@ class TreeHead(nn.Module):
         clusters is estimated, without bias, from a few that are drawn at random (one in four of `visit`). The loss is
         never less than `-log_prob`. No array has a column for every class.
 
-        In evaluation mode nothing is drawn: `visit` clusters are preferred ones, and the others do not count.
+        In evaluation mode, and with `visit` below 4, nothing is drawn: `visit` clusters are preferred ones, and the
+        others do not count.
 
         Parameters
         ----------
         x : Tensor of shape (..., in_features)
             Inputs.
         target : int64 Tensor of shape (...)
-            True classes.
+            True classes. There is no `ignore_index`: leave out rows without a class.
         reduction : {"mean", "sum", "none"}, default="mean"
             How the losses of the rows are combined.
 
@@ -275,7 +281,7 @@ class TreeHead(nn.Module):
         together = log_cluster.gather(1, cluster).logsumexp(1) - log_sums.gather(1, cluster).logsumexp(1)
         shift = (log_cluster - log_sums).scatter(1, cluster, together[:, None].expand_as(cluster))
         every = (scores + shift[:, :, None]).flatten(1)[:, self.slot_of]
-        return every.view(*x.shape[:-1], -1)
+        return every.view(*x.shape[:-1], self.n_classes)
 
     @torch.no_grad()
     def topk(self, x: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -286,14 +292,14 @@ class TreeHead(nn.Module):
         x : Tensor of shape (..., in_features)
             Inputs.
         k : int
-            Number of classes; the smallest `visit` clusters must have that many.
+            Number of classes, at most `visit` x the places of a cluster.
 
         Returns
         -------
         log_prob : Tensor of shape (..., k)
             Their log-probabilities, the same as those of `log_prob`.
         classes : int64 Tensor of shape (..., k)
-            The classes.
+            The classes; -1, with a log-probability of -inf, if fewer than k were visited.
         """
         rows, weight = self._as_computed(x)
         visit = min(self.visit, self.n_clusters)
@@ -303,10 +309,12 @@ class TreeHead(nn.Module):
         topk: Any = plain_topk
         if fused:
             from .fused import fused_topk as topk
-        router = self.router.weight.to(weight.dtype), self.router.bias.to(weight.dtype)
-        log_prob, slot = topk(rows, *router, weight, self.bias.to(weight.dtype), self.size, visit, k)
+        router = self.router.weight.to(weight.dtype), self.router.bias
+        with torch.autocast(x.device.type, enabled=False):  # scores are float32 at least
+            log_prob, slot = topk(rows, *router, weight, self.bias, self.size, visit, k)
+        classes = self.class_of.flatten()[slot].masked_fill(log_prob == -torch.inf, -1)
         shape = (*x.shape[:-1], k)
-        return log_prob.view(shape), self.class_of.flatten()[slot].view(shape)
+        return log_prob.view(shape), classes.view(shape)
 
     def predict(self, x: Tensor) -> Tensor:
         """The best class of each row.
@@ -337,9 +345,9 @@ class TreeHead(nn.Module):
         cost : dict
             `routers_scored`, `clusters_visited`, `classes_scored`, and their share of all classes, `share_scored`.
         """
-        rows, _ = self._as_computed(x)
+        rows = checked_inputs(x, self.weight).to(self.weight.dtype)
         cluster = best_clusters(self._log_clusters(rows), min(self.visit, self.n_clusters))
-        classes = float(self.size[cluster].sum(1).double().mean())
+        classes = float(self.size[cluster].sum(1).float().mean())
         return {
             "routers_scored": float(self.n_clusters),
             "clusters_visited": float(cluster.shape[1]),
@@ -353,6 +361,9 @@ class TreeHead(nn.Module):
     def add_classes(self, n: int, inputs: Tensor | None = None, *, optimizer=None) -> Tensor:
         """Add classes without a rebuild; all others keep their numbers, weights and optimizer state.
 
+        The parameters become new objects, also in the optimizer. Capture CUDA graphs and wrap in
+        `DistributedDataParallel` again afterwards.
+
         A new class starts with the mean weights and the mean optimizer state of its cluster. With `inputs`, its weights
         are then changed along its input, so that there it is as probable as all other visited classes together.
         A cluster grows by a quarter at most, then it is split.
@@ -365,17 +376,19 @@ class TreeHead(nn.Module):
             An input for each new class, such as the mean of its rows: the class enters the cluster that the router
             finds best for it. Default: the emptiest clusters.
         optimizer : torch.optim.Optimizer, optional
-            The optimizer that trains this head. Its state is extended; without it, make a new optimizer afterwards.
+            The optimizer that trains this head. Its state is extended. Without it, make a new optimizer afterwards: one
+            that was made before no longer trains this head.
 
         Returns
         -------
         classes : int64 Tensor of shape (n,)
             Numbers of the new classes.
         """
-        if not isinstance(n, int) or n < 1:
-            raise ValueError(f"n must be an integer of at least 1, got {n!r}.")
-        if inputs is not None and tuple(inputs.shape) != (n, self.in_features):
-            raise ValueError(f"inputs has the shape {tuple(inputs.shape)}, expected {(n, self.in_features)}.")
+        n = _integer("n", n)
+        if inputs is not None:
+            if tuple(inputs.shape) != (n, self.in_features):
+                raise ValueError(f"inputs has the shape {tuple(inputs.shape)}, expected {(n, self.in_features)}.")
+            inputs = checked_inputs(inputs, self.weight)
         first, places, size = self.n_classes, self.weight.shape[1], self.size.cpu().numpy()
         if inputs is None:
             free = np.argsort(np.repeat(size, places) + np.tile(np.arange(places), len(size)), kind="stable")
@@ -384,15 +397,14 @@ class TreeHead(nn.Module):
             home = self._log_clusters(inputs.to(self.weight)).argmax(1).cpu().numpy()
         groups, source = self._with_new(home)
         self._arrange(groups, places_for(first + n, max(places, *map(len, groups))), optimizer, home)
-        if len(source) > len(size):
-            index = torch.as_tensor(source, device=self.weight.device)
-            n_pieces = torch.bincount(index, minlength=len(size))[index]  # they share the probability
-            _replace(self.router.weight, lambda old: old[index], optimizer)
-            _replace(self.router.bias, lambda old: old[index], optimizer)
-            self.router.bias -= n_pieces.to(self.router.bias.dtype).log()
-            self.router.out_features = len(index)
+        source = torch.as_tensor(source, device=self.weight.device)
+        for name in ("weight", "bias"):
+            _replace(self.router, name, lambda old: old[source], optimizer)
+        self.router.out_features = len(source)
         if inputs is not None:
             self._start_at(inputs, self.slot_of[first:])
+        if len(source) > len(size):
+            self._separate_routers(source)
         return torch.arange(first, first + n, device=self.weight.device)
 
     def _start_at(self, inputs: Tensor, slot: Tensor) -> None:
@@ -404,8 +416,18 @@ class TreeHead(nn.Module):
             cluster, _ = self._trained_clusters(self._log_clusters(x), own // weight.shape[1], visit, 0)
             log_sums, score = visited_scores(x, weight, self.bias, self.size, cluster, own)[:2]
             missing = log_sums.logsumexp(1) - score
-            steps.append((missing / x.float().square().sum(1).clamp(min=1e-12))[:, None] * x.float())
+            x = x.to(missing.dtype)
+            steps.append((missing / x.square().sum(1).clamp(min=1e-12))[:, None] * x)
         self.weight.flatten(0, 1)[slot] += torch.cat(steps).to(self.weight)
+
+    def _separate_routers(self, source: Tensor) -> None:
+        """The pieces of an old cluster share its probability by their sizes, and differ as their mean weights do."""
+        size, mean = self.size.to(self.weight.dtype), self._means(self.weight)
+        whole = torch.zeros_like(size).index_add_(0, source, size)[source]
+        sums = torch.zeros_like(mean).index_add_(0, source, mean * size[:, None])[source]
+        is_piece = torch.bincount(source, minlength=len(source))[source] > 1
+        self.router.weight += (mean - sums / whole[:, None]).where(is_piece[:, None], 0)
+        self.router.bias += (size / whole).log()
 
     def _with_new(self, home: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
         """The clusters with new classes in their homes, full ones split; and the old cluster of each."""
@@ -442,13 +464,16 @@ class TreeHead(nn.Module):
         seed : int, default=0
             The same seed, weights and inputs give the same clusters.
         """
+        inputs = None if inputs is None else checked_inputs(inputs, self.weight)
         weight, bias = self.weight.flatten(0, 1)[self.slot_of], self.bias.flatten()[self.slot_of]
         vectors = score_vectors(weight, bias, inputs)
         cluster_size = self.weight.shape[1] if cluster_size is None else cluster_size
         groups = cluster_classes(vectors, n_parts(self.n_classes, cluster_size), seed)
         self._arrange(groups, places_for(self.n_classes, cluster_size), optimizer)
-        for parameter in (self.router.weight, self.router.bias):
-            _replace(parameter, lambda old: old.new_zeros(len(groups), *old.shape[1:]), optimizer)
+        for name in ("weight", "bias"):
+            _replace(self.router, name, lambda old: old.new_zeros(len(groups), *old.shape[1:]), optimizer)
+            if optimizer is not None:  # the router starts again
+                optimizer.state.pop(getattr(self.router, name), None)
         self.router.out_features = len(groups)
         self.router.weight.copy_(self._means(self.weight))
         self.router.bias.copy_(self._means(self.bias) + self.size.log())
@@ -465,7 +490,7 @@ class TreeHead(nn.Module):
         seed : int, default=0
             Seed for the order of the rows.
         """
-        rows, weight = inputs.detach().reshape(-1, self.in_features), self.weight.detach()
+        rows, weight = checked_inputs(inputs, self.weight), self.weight.detach()
         if len(rows) < 2:
             raise ValueError(f"inputs has {len(rows)} rows: pass at least a few thousand typical inputs.")
         with torch.no_grad():
@@ -530,7 +555,8 @@ class TreeHead(nn.Module):
             for parameter, array in zip((head.router.weight, head.router.bias), routers, strict=True):
                 parameter.data = torch.as_tensor(array).to(parameter)
             head.router.out_features = len(groups)
-            head.input_scale.copy_(torch.as_tensor(scale))
+            head.n_inputs.fill_(int(scale[0]))
+            head.input_scale.fill_(scale[1])
         return head
 
     # -- parts -----------------------------------------------------------------------------------------------------
@@ -552,7 +578,7 @@ class TreeHead(nn.Module):
             if low < 0 or high >= self.n_classes:
                 wrong = low if low < 0 else high
                 raise ValueError(f"target contains the class {wrong}, the head has 0..{self.n_classes - 1}.")
-        return self.slot_of[target]
+        return self.slot_of[target.where(target >= 0, self.n_classes)]  # on a device, a negative class is an error, too
 
     def _log_clusters(self, rows: Tensor) -> Tensor:
         scores = nn.functional.linear(rows, self.router.weight.to(rows.dtype), self.router.bias.to(rows.dtype))
@@ -582,10 +608,11 @@ class TreeHead(nn.Module):
 
     @torch.no_grad()
     def _count_inputs(self, rows: Tensor) -> None:
-        n = self.input_scale[0] + len(rows)
-        mean = rows.float().square().sum(1).mean()
-        self.input_scale[1] += (mean - self.input_scale[1]) * (len(rows) / n)
-        self.input_scale[0] = n
+        if len(rows):
+            mean = rows.float().square().sum(1).mean()
+            share = (len(rows) / (self.n_inputs + len(rows))).where(mean.isfinite(), 0)
+            self.input_scale += (mean.nan_to_num() - self.input_scale) * share
+            self.n_inputs += len(rows)
 
     def _groups(self) -> list[np.ndarray]:
         """The classes of each cluster."""
@@ -605,8 +632,15 @@ class TreeHead(nn.Module):
         """
         if optimizer is not None:
             trained = {id(one) for group in optimizer.param_groups for one in group["params"]}
-            if not {id(one) for one in self.parameters()} <= trained:
-                raise ValueError("optimizer does not train all parameters of this head.")
+            for name, one in self.named_parameters():
+                if one.requires_grad and id(one) not in trained:
+                    raise ValueError(f"optimizer does not train all parameters of this head: {name} is missing.")
+                state = [value for value in optimizer.state.get(one, {}).values() if isinstance(value, Tensor)]
+                if any(value.numel() > 1 and value.shape != one.shape for value in state):
+                    raise ValueError(
+                        f"{type(optimizer).__name__} keeps a state of another shape than {name}, which cannot follow "
+                        "the classes: leave out `optimizer` and make a new one afterwards."
+                    )
         device, old = self.weight.device, self.slot_of
         now = {name: torch.as_tensor(array, device=device) for name, array in layout(groups, places).items()}
         kept, new = now["slot_of"].tensor_split([len(old)])
@@ -619,36 +653,86 @@ class TreeHead(nn.Module):
                 out.flatten(0, 1)[new] = self._means(values)[source]
             return out
 
-        _replace(self.weight, move, optimizer)
-        _replace(self.bias, move, optimizer)
+        for name in ("weight", "bias"):
+            _replace(self, name, move, optimizer)
         for name, tensor in now.items():
             setattr(self, name, tensor)
 
-    def _load_from_state_dict(self, state_dict, prefix, *args):
+    def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors):
         """Take over the sizes of the state: it may have more classes or other clusters."""
-        named = [*self.named_parameters(), *self.named_buffers()]
-        for name, tensor in named:
-            held = state_dict.get(prefix + name)
-            if held is not None and held.dim() == tensor.dim() and held.shape != tensor.shape:
-                tensor.data = tensor.new_empty(held.shape)
-        self.in_features, self.router.out_features = self.weight.shape[2], len(self.weight)
-        self.router.in_features = self.in_features
-        super()._load_from_state_dict(state_dict, prefix, *args)
+        held = {name: state_dict[prefix + name] for name in self.state_dict() if prefix + name in state_dict}
+        reason = _unfit(held, self.in_features)
+        if reason:
+            errors.append(f"{prefix[:-1] or 'TreeHead'}: {reason}")
+            return
+        for name, tensor in [*self.named_parameters(), *self.named_buffers()]:
+            if name in held and held[name].dim() == tensor.dim() and held[name].shape != tensor.shape:
+                tensor.data = tensor.new_empty(held[name].shape)
+        self.router.out_features = len(self.weight)
+        super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)
 
 
-def _replace(parameter: nn.Parameter, function: Callable[[Tensor], Tensor], optimizer) -> None:
-    """Change a parameter and its optimizer state; in place if the shape stays."""
-    shape = parameter.shape
-    new = function(parameter.data)
-    if new.shape == shape:
-        parameter.data.copy_(new)
-    else:
-        parameter.data = new
-    parameter.grad = None
-    state = {} if optimizer is None else optimizer.state.get(parameter, {})
-    for name, value in state.items():
-        if isinstance(value, Tensor) and value.shape == shape:
-            state[name] = function(value)
+def _unfit(held: dict[str, Tensor], in_features: int) -> str:
+    """Why a state cannot be loaded, or nothing."""
+    if "weight" in held and (held["weight"].dim() != 3 or held["weight"].shape[2] != in_features):
+        return f"the weights have the shape {tuple(held['weight'].shape)}, the head has {in_features} features."
+    if {"weight", "size", "class_of", "slot_of"} <= held.keys():
+        (n_clusters, places), size = held["weight"].shape[:2], held["size"]
+        class_of, slot_of = held["class_of"], held["slot_of"]
+        fits = size.shape == (n_clusters,) and class_of.shape == (n_clusters, places) and slot_of.dim() == 1
+        fits = fits and 1 <= int(size.min()) and int(size.max()) <= places and int(size.sum()) == len(slot_of)
+        if fits:
+            taken = (torch.arange(places, device=size.device) < size[:, None]).flatten().nonzero().squeeze(1)
+            fits = torch.equal(slot_of.sort().values, taken)
+            fits = fits and torch.equal(class_of.flatten()[slot_of], torch.arange(len(slot_of), device=size.device))
+        if not fits:
+            return "the clusters of the state contradict each other; the file is damaged."
+    return ""
+
+
+def _integer(name: str, value: Any, least: int = 1) -> int:
+    """The value, if it is an integer of at least `least`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least or isinstance(value, bool):
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
+    return number
+
+
+def checked_inputs(inputs: Tensor, weight: Tensor) -> Tensor:
+    """Inputs as (row, feature) on the device of the weights; ValueError if they are of another width or not finite."""
+    if inputs.shape[-1] != weight.shape[-1]:
+        raise ValueError(f"inputs has {inputs.shape[-1]} features, the head expects {weight.shape[-1]}.")
+    inputs = inputs.detach().reshape(-1, weight.shape[-1]).to(weight.device)
+    if not torch.isfinite(inputs).all():
+        raise ValueError("inputs contains values that are not finite, such as the mean of a class without rows.")
+    return inputs
+
+
+def _replace(module: nn.Module, name: str, function: Callable[[Tensor], Tensor], optimizer) -> None:
+    """Change a parameter and its optimizer state: in place if the shape stays, otherwise by a new parameter.
+
+    An earlier loss may still refer to the old one.
+    """
+    old = getattr(module, name)
+    value = function(old.data)
+    state = {} if optimizer is None else optimizer.state.get(old, {})
+    follows = [key for key, held in state.items() if isinstance(held, Tensor) and held.shape == old.shape]
+    if value.shape == old.shape:
+        old.data.copy_(value)
+        old.grad = None
+        for key in follows:
+            state[key].copy_(function(state[key]))
+        return
+    new = nn.Parameter(value, requires_grad=old.requires_grad)
+    setattr(module, name, new)
+    if optimizer is not None:
+        for group in optimizer.param_groups:
+            group["params"] = [new if one is old else one for one in group["params"]]
+        if old in optimizer.state:
+            optimizer.state[new] = {**optimizer.state.pop(old), **{key: function(state[key]) for key in follows}}
 
 
 # -- clusters ----------------------------------------------------------------------------------------------------------
@@ -666,9 +750,7 @@ def best_clusters(scores: Tensor, n: int) -> Tensor:
 
 def places_for(n_classes: int, cluster_size: int | None) -> int:
     """Places of a cluster: those given, or the square root of the number of classes, as a multiple of 16."""
-    if cluster_size is not None and (not isinstance(cluster_size, int) or cluster_size < 1):
-        raise ValueError(f"cluster_size must be an integer of at least 1, got {cluster_size!r}.")
-    least = math.sqrt(n_classes) if cluster_size is None else cluster_size
+    least = math.sqrt(n_classes) if cluster_size is None else _integer("cluster_size", cluster_size)
     return math.ceil(least / _MULTIPLE) * _MULTIPLE
 
 
@@ -700,12 +782,11 @@ def cluster_classes(vectors: Any, n_clusters: int, seed: int) -> list[np.ndarray
 def score_vectors(weight: Tensor, bias: Tensor, inputs: Tensor | None) -> Tensor:
     """Vectors of the classes whose inner products are those of their scores over the inputs, or of their weights.
 
-    What all classes have in common is taken away, as softmax does.
+    Their mean is subtracted: softmax does not depend on it.
     """
     vectors = weight.float()
     if inputs is not None:
-        rows = inputs.detach().reshape(-1, weight.shape[1]).float()
-        rows = nn.functional.pad(rows, (0, 1), value=1.0)
+        rows = nn.functional.pad(inputs.float(), (0, 1), value=1.0)
         values, basis = torch.linalg.eigh(rows.T @ rows / len(rows))
         vectors = torch.cat([vectors, bias.float()[:, None]], 1) @ (basis * values.clamp(min=0).sqrt())
     return vectors - vectors.mean(0)

@@ -33,9 +33,9 @@ def plain_topk(
             best[pairs], place = scores.topk(n_best)
             slot[pairs], log_sums[pairs] = own * places + place, scores.logsumexp(1)
         begin = end
-    scores, at = best.view(len(x), -1).topk(k)
+    scores, at = best.view(len(x), visit * n_best).topk(k)
     shift = log_visited.logsumexp(1) - log_sums.view(len(x), visit).logsumexp(1)
-    return scores + shift[:, None], slot.view(len(x), -1).gather(1, at)
+    return scores + shift[:, None], slot.view(len(x), visit * n_best).gather(1, at)
 
 
 @plain_topk.register_fake
