@@ -26,7 +26,7 @@ from .prediction import n_threads, progressive_error
 from .probabilities import CALIBRATION, ProbabilityMixin, rows_to_hold_out
 from .progress import Progress
 from .protocol import Labels, as_labels
-from .replay import BLOCK, FULL, REPEAT, TIMES, draw_slots, new_replay, remember, rows_of_slots, with_labels, with_space
+from .replay import BLOCK, FULL, REPEAT, TIMES, draw_slots, new_replay, rows_of_slots, store, with_labels, with_space
 from .state import copy
 from .taxonomy import TaxonomyMixin
 from .validation import (
@@ -291,7 +291,7 @@ class ManyClassifier(
     def _learn_chunk(self, X, batch, labels, weights, epoch: int) -> None:
         begin, n = 0, len(labels)
         while begin < n:
-            end, reason = remember(self._state["replay"], batch, labels, weights, begin)
+            end, reason = store(self._state["replay"], batch, labels, weights, begin)
             if reason == FULL:
                 longest = int(np.diff(X.indptr).max()) if sp.issparse(X) else X.shape[1]
                 self._state["replay"] = with_space(self._state["replay"], longest)

@@ -33,7 +33,7 @@ _FIRST_SLOTS, _FIRST_ENTRIES = 64, 1024
 _DRAWS = 3  # slots drawn to find one to empty
 
 N_SLOTS, N_ENTRIES, N_KEPT, N_ROWS, N_LABELS, N_DRAWN = range(6)  # of `Replay.counter`
-DONE, REPEAT, FULL = range(3)  # why `remember` returns
+DONE, REPEAT, FULL = range(3)  # why `store` returns
 
 
 class Replay(NamedTuple):
@@ -114,7 +114,7 @@ def _most_entries(replay):
 
 
 @kernel
-def remember(replay, batch, labels, weights, begin):
+def store(replay, batch, labels, weights, begin):
     """(next row, why): keep rows from `begin` on, until rows must be repeated or the arrays are full.
 
     Rows of weight 0 are not kept.
