@@ -12,6 +12,7 @@ Files of a model, in its state folder: `journal.sqlite`, and the versions as the
 import hashlib
 import logging
 import os
+import shutil
 import threading
 import time
 from collections import deque
@@ -26,10 +27,10 @@ import numpy as np
 
 from ..core.base import learns_online
 from ..core.columns import apply
-from ..core.model_file import ModelFormatError, lock, remove_leftovers
+from ..core.model_file import ModelFormatError, lock, remove_leftovers, replaced
 from ..core.validation import as_batch
 from ..trained import Trained, open_model
-from .journal import Journal, Stored, sync_copy
+from .journal import Journal, Stored
 from .rows import Features, Labels, Learned
 
 log = logging.getLogger("manyclass.serve")
@@ -409,7 +410,8 @@ class ServedModel:
         source, known = fingerprint(self.path), self.journal.versions()
         if not known:
             open_model(str(self.path))  # refuse a damaged file before anything is written
-            sync_copy(self.path, self._file(1))
+            with open(self.path, "rb") as source_file, replaced(self._file(1)) as file:
+                shutil.copyfileobj(source_file, file)
             self.journal.add_version(1, source)
             known = {1: source}
         for version in known:
