@@ -31,7 +31,7 @@ from ..core.model_file import ModelFormatError, lock, remove_leftovers, replaced
 from ..core.validation import as_batch
 from ..trained import Trained, open_model
 from .journal import Journal, Stored
-from .rows import Features, Labels, Learned
+from .rows import Learned, RequestFeatures, RequestLabels
 
 log = logging.getLogger("manyclass.serve")
 
@@ -73,8 +73,8 @@ class Copy:
     """One of the two copies of a model."""
 
     def __init__(self, trained: Trained):
-        self.trained, self.labels, self.readers = trained, Labels(trained), 0
-        self.features = Features(trained)  # of the learner
+        self.trained, self.labels, self.readers = trained, RequestLabels(trained), 0
+        self.features = RequestFeatures(trained)  # of the learner
         self._threads = threading.local()
 
     @property
@@ -82,11 +82,11 @@ class Copy:
         """The estimator."""
         return self.trained.estimator
 
-    def own_features(self) -> Features:
+    def own_features(self) -> RequestFeatures:
         """Those of the calling thread."""
-        own: Features | None = getattr(self._threads, "features", None)
+        own: RequestFeatures | None = getattr(self._threads, "features", None)
         if own is None:
-            own = self._threads.features = Features(self.trained)
+            own = self._threads.features = RequestFeatures(self.trained)
         elif own.reading is not self.trained.reading:
             own.follow(self.trained.reading)
         return own
@@ -555,7 +555,7 @@ def _opened(path: Path, n_copies: int) -> list[Copy]:
     return copies
 
 
-def _any_row(features: Features) -> Any:
+def _any_row(features: RequestFeatures) -> Any:
     if not features.table:
         return [0.0] * features.n_features if features.dense else {"indices": [0], "values": [1.0]}
     return {features.reading.columns[0]: None}
