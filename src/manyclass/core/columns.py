@@ -28,7 +28,7 @@ class ColumnScaling(NamedTuple):
 
 
 class ColumnMaxima(NamedTuple):
-    """Bounds of what is summed, without which sums cannot be exact."""
+    """The largest values and weights, and the number of rows: exact sums (core/exact.py) require such bounds."""
 
     value: Array  # (feature,) the largest absolute value
     weight: Any
@@ -51,7 +51,7 @@ def measure(batch: Batch, weights: np.ndarray, n_features: int, centre: bool) ->
 
 
 def column_sizes(batch: Batch, weights: np.ndarray, n_features: int) -> ColumnMaxima:
-    """The sizes of some rows; those of all rows are `larger` ones."""
+    """The largest values of some rows; `larger` joins those of two parts."""
     largest = np.zeros(n_features)
     if isinstance(batch, Dense):
         lowest, highest = batch.values.min(axis=0, initial=0.0), batch.values.max(axis=0, initial=0.0)
