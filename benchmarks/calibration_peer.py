@@ -18,7 +18,7 @@ def pecos(task: Any) -> tuple[np.ndarray, np.ndarray]:
     """XR-Linear; its scores are products of sigmoids along the path."""
     from runners.label_trees import pecos as train
 
-    return _best(train(task).answer(task.X_test))
+    return _best(train(task).predict(task.X_test))
 
 
 def fasttext(task: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -26,10 +26,10 @@ def fasttext(task: Any) -> tuple[np.ndarray, np.ndarray]:
     from runners.fast_text import fast_text as train
 
     trained = train(task)
-    answers = trained.answer(trained.form(task.X_test))
-    labels = trained.read(answers)
+    predictions = trained.predict(trained.form(task.X_test))
+    labels = trained.read(predictions)
     probabilities = np.zeros(labels.shape)
-    for row, values in enumerate(answers[1]):
+    for row, values in enumerate(predictions[1]):
         probabilities[row, : len(values)] = values
     return labels, probabilities
 

@@ -126,7 +126,7 @@ def _run_ours(request: dict[str, Any], rows: Rows) -> dict[str, Any]:
 
 
 def _sizes(model: Any, path: Path) -> tuple[int, int]:
-    """Bytes of the model's file, whole and for answers only."""
+    """Bytes of the model's file, whole and for predictions only."""
     sizes = []
     for slim in (False, True):
         model.save(path, slim=slim)

@@ -20,7 +20,7 @@ _BATCH = 1 << 16
 
 
 def run(task: dict[str, Any]) -> dict[str, Any]:
-    """Train on a stream, then answer: seconds a row, work a row, memory."""
+    """Train on a stream, then predict: seconds and work per row, memory."""
     stream = Hierarchy(task["n_classes"], task["n_features"], exponent=task["exponent"], seed=0)
     classes = np.arange(task["n_classes"])
     flat = task["algorithm"] == "one-against-all"

@@ -1,8 +1,8 @@
 """The naive layout, one hash for each (feature, output): what the label tree's blocks are measured against.
 
-The same weights of the same tree, at the nodes above the leaves that our answer reached, but each weight on its own in
-one large table. Biases, the choice of paths and of the best labels, and nodes that were looked at and dropped are left
-out, all to the advantage of this layout.
+The same weights of the same tree, at the nodes above the leaves that our prediction reached, but each weight on its own
+in one large table. Biases, the choice of paths and of the best labels, and nodes that were looked at and dropped are
+left out, all to the advantage of this layout.
 """
 
 from typing import Any

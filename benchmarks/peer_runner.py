@@ -2,8 +2,8 @@
 
 This file and `runners/` run under the peer's Python, without manyclass: they import numpy, scipy and the peer only.
 FOLDER holds `request.json` (peer, options, k, threads, several) and the sparse matrices `X_train.npz`, `Y_train.npz`
-and `X_test.npz`. It gets the peer's model in `model`, its answers in `answers.npz` and the measured numbers in
-`answers.json`.
+and `X_test.npz`. It gets the peer's model in `model`, its predictions in `predictions.npz` and the measured numbers in
+`figures.json`.
 """
 
 import json
@@ -48,11 +48,11 @@ def main(folder: Path) -> None:
     measure.forget_peak()
     trained = train(task_type(X_train, Y_train, folder, *asked, X_test))
     rows = trained.form(X_test)
-    predict_seconds, answers = measure.median_of_passes(lambda: trained.answer(rows))
+    predict_seconds, predictions = measure.median_of_passes(lambda: trained.predict(rows))
     peak = trained.peak_bytes or measure.peak_bytes()
     alone = [trained.form(X_test[place : place + 1]) for place in measure.places(X_test.shape[0])]
-    one_seconds = measure.median_one_by_one(trained.answer_one, alone)
-    np.savez(folder / "answers.npz", top_labels=trained.read(answers))
+    one_seconds = measure.median_one_by_one(trained.predict_one, alone)
+    np.savez(folder / "predictions.npz", top_labels=trained.read(predictions))
     files = [path for path in (folder / "model").rglob("*") if path.is_file()]
 
     def again() -> float:
@@ -75,7 +75,7 @@ def main(folder: Path) -> None:
         "peak_bytes": peak,
         "note": trained.note,
     }
-    (folder / "answers.json").write_text(json.dumps(numbers))
+    (folder / "figures.json").write_text(json.dumps(numbers))
 
 
 def _load(folder: Path, name: str) -> Any:

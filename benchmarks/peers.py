@@ -134,7 +134,7 @@ def run_peer(
     k : int
         How many labels to ask for.
     threads : int
-        For training, and for answering many rows.
+        For training, and for predicting many rows.
     timeout : float, optional
         Seconds for the peer's whole process.
     command : sequence of str, optional
@@ -183,7 +183,7 @@ def run_peer(
         (work / "request.json").write_text(json.dumps(request))
         words = [*command, str(RUNNER), str(work)]
         run_command(words, timeout=timeout)
-        top, numbers = _read_answers(work, shlex.join(words), (X_test.shape[0], k), labels_train.shape[1])
+        top, numbers = _read_results(work, shlex.join(words), (X_test.shape[0], k), labels_train.shape[1])
     precision = {places: precision_at_k(labels_test, top, places) for places in (1, 3, 5) if places <= k}
     return PeerResult(name, settings=settings, top_labels=top, precision=precision, threads=threads, **numbers)
 
@@ -212,7 +212,7 @@ def _indicators(Y_train: Any, Y_test: Any) -> tuple[sp.csr_matrix, sp.csr_matrix
     return train, test
 
 
-def _read_answers(work: Path, line: str, shape: tuple[int, int], n_labels: int) -> tuple[np.ndarray, dict[str, Any]]:
+def _read_results(work: Path, line: str, shape: tuple[int, int], n_labels: int) -> tuple[np.ndarray, dict[str, Any]]:
     """Read what the runner left in its folder, or raise PeerUnavailable."""
     kinds: dict[str, Callable[[Any], Any]] = {
         "version": str,
@@ -226,16 +226,16 @@ def _read_answers(work: Path, line: str, shape: tuple[int, int], n_labels: int) 
         "note": str,
     }
     try:
-        found = json.loads((work / "answers.json").read_text())
+        found = json.loads((work / "figures.json").read_text())
         numbers: dict[str, Any] = {key: kind(found[key]) for key, kind in kinds.items()}
-        with np.load(work / "answers.npz", allow_pickle=False) as arrays:
+        with np.load(work / "predictions.npz", allow_pickle=False) as arrays:
             top = arrays["top_labels"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise PeerUnavailable(f"{line} left no answers that can be read: {error!r}") from error
+        raise PeerUnavailable(f"{line} left no predictions that can be read: {error!r}") from error
     if top.shape != shape or top.dtype.kind not in "iu":
-        raise PeerUnavailable(f"{line} left answers of shape {top.shape} and type {top.dtype} instead of {shape}")
+        raise PeerUnavailable(f"{line} left predictions of shape {top.shape} and type {top.dtype} instead of {shape}")
     if top.min() < -1 or top.max() >= n_labels:
-        raise PeerUnavailable(f"{line} answered label {top.min()} or {top.max()}, but there are {n_labels}")
+        raise PeerUnavailable(f"{line} predicted label {top.min()} or {top.max()}, but there are {n_labels}")
     return top.astype(np.int64), numbers
 
 

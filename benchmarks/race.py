@@ -105,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--page-only", action="store_true", help="run nothing, write the page from the results there are")
     add("--cap", type=float, default=300.0, help="seconds for one cell (300)")
     add("--memory-gb", type=float, help="memory for one cell (three quarters of the machine's)")
-    add("--threads", type=int, default=2, help="for training and for answering many rows (2)")
+    add("--threads", type=int, default=2, help="for training and for predicting many rows (2)")
     add("--folder", default=".venv/peers", help="where the peers are installed (.venv/peers)")
     return parser
 

@@ -189,7 +189,7 @@ def line_of(cell: dict[str, Any]) -> str:
     if cell["state"] != DONE:
         return f"{head}{cell['state']}, {cell['reason']}"
     return (
-        f"{head}{100 * cell['precision']['1']:.2f} %, trained in {cell['train_seconds']:.2f} s, answered in "
+        f"{head}{100 * cell['precision']['1']:.2f} %, trained in {cell['train_seconds']:.2f} s, predicted in "
         f"{cell['predict_seconds']:.3f} s, {1e6 * one_row_seconds(cell):.0f} µs for one row"
     )
 

@@ -119,7 +119,7 @@ def shuffled(rows: Rows, n_train: int | None = None, n_test: int | None = None) 
 
 
 def series_rows(n_classes: int) -> Rows:
-    """Rows of the synthetic hierarchy: 20 a class, at most 500,000, and 5,000 to answer."""
+    """Rows of the synthetic hierarchy: 20 per class, at most 500,000, and 5,000 to predict."""
     n_train, n_test = min(20 * n_classes, 500_000), 5_000
     generator = Hierarchy(n_classes=n_classes, n_features=64, seed=SEED)
     X, y = generator.rows(n_train, first=0)[:2]

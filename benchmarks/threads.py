@@ -1,8 +1,8 @@
-"""Four threads predict, one trains and one saves, on the same estimator; every answer is checked.
+"""Four threads predict, one trains and one saves, on the same estimator; every prediction is checked.
 
     python benchmarks/threads.py [--minutes 30] [--estimators recall-tree label-tree ...]
 
-After each training call the trainer writes down what all methods return. An answer of another thread must be one of
+After each training call the trainer writes down what all methods return. A prediction of another thread must be one of
 these: that of a state between two training calls. After some hundred calls a new model is started, so that models stay
 small.
 """
@@ -63,7 +63,7 @@ class Soak:
     def __init__(self, model: Any, seed: int, folder: Path):
         self.model, self.stream, self.folder = model, Stream(seed), folder
         self.allowed: dict[str, set[bytes]] = {}  # by method: what it returned between two training calls
-        self.answers: dict[str, set[bytes]] = {}  # what other threads got
+        self.predictions: dict[str, set[bytes]] = {}  # what other threads got
         self.counts: Counter[str] = Counter()
         self.errors: list[BaseException] = []
         self._stop, self._lock = threading.Event(), threading.Lock()
@@ -90,8 +90,8 @@ class Soak:
         self.counts["training calls"] += n_calls
 
     def wrong(self) -> dict[str, int]:
-        """Number of distinct answers, by method, that belong to no state between two training calls."""
-        wrong = {name: len(found - self.allowed[name]) for name, found in self.answers.items()}
+        """Number of distinct predictions, by method, that belong to no state between two training calls."""
+        wrong = {name: len(found - self.allowed[name]) for name, found in self.predictions.items()}
         return {name: count for name, count in wrong.items() if count}
 
     def _train(self, call: int) -> None:
@@ -125,11 +125,11 @@ class Soak:
             self.allowed.setdefault(name, set()).add(digest(method()))
 
     def _guarded(self, work: Callable[..., Iterator[tuple[str, bytes]]], *args: Any) -> None:
-        """Collect the answers of a thread until training ends."""
+        """Collect the predictions of a thread until training ends."""
         try:
-            for name, answer in work(*args):
+            for name, prediction in work(*args):
                 with self._lock:
-                    self.answers.setdefault(name, set()).add(answer)
+                    self.predictions.setdefault(name, set()).add(prediction)
                     self.counts[name] += 1
                 if self._stop.is_set():
                     return
@@ -165,11 +165,12 @@ def main() -> int:
                 soak = Soak(ESTIMATORS[name](random_state=0), counts["models"], Path(folder))
                 soak.run(300 if hasattr(soak.model, "partial_fit") else 20)
                 counts.update(soak.counts)
-                counts.update({"models": 1, "WRONG ANSWERS": sum(soak.wrong().values()), "ERRORS": len(soak.errors)})
+                wrong = sum(soak.wrong().values())
+                counts.update({"models": 1, "WRONG PREDICTIONS": wrong, "ERRORS": len(soak.errors)})
                 for error in soak.errors[:1]:
                     print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
             print(f"{name}: {dict(counts)}", flush=True)
-            failed |= bool(counts["WRONG ANSWERS"] or counts["ERRORS"])
+            failed |= bool(counts["WRONG PREDICTIONS"] or counts["ERRORS"])
     return int(failed)
 
 

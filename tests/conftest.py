@@ -36,6 +36,12 @@ def kind(request):
     return KINDS[request.param]
 
 
+@pytest.fixture(params=["tree", "label-tree"])
+def input_kind(request):
+    """One estimator for each of the two ways in which inputs are checked: one label per row, or also several."""
+    return KINDS[request.param]
+
+
 @pytest.fixture(params=EPOCH_KINDS)
 def epoch_kind(request):
     """Estimators with the options of learning in epochs: shuffle, early stopping, learner, table_bits."""

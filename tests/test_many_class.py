@@ -19,12 +19,10 @@ def test_the_rule():
     dense, text, narrow = np.zeros((2, 300)), sp.csr_array((2, 300)), sp.csr_array((2, 256))
     one, several = [0, 1], np.eye(2, 3)
     for X in (dense, text, narrow):
-        assert choose(X, one, online=False) is LabelTreeClassifier
-        assert choose(X, several, online=False) is LabelTreeClassifier
-        assert choose(X, several, online=True) is LabelTreeClassifier
-    assert choose(text, one, online=True) is LabelTreeClassifier
-    assert choose(dense, one, online=True) is RecallTreeClassifier
-    assert choose(narrow, one, online=True) is RecallTreeClassifier
+        assert choose(X, several) is LabelTreeClassifier
+    assert choose(text, one) is LabelTreeClassifier
+    assert choose(dense, one) is RecallTreeClassifier
+    assert choose(narrow, one) is RecallTreeClassifier
 
 
 def test_all_methods_are_those_of_the_model(fitted, blobs, tmp_path):

@@ -15,8 +15,8 @@ MARK = "__label__"
 def fast_text(task: Task) -> Trained:
     """A linear model over mean word vectors, with hierarchical softmax (`loss` "hs"), softmax or one-against-all (ova).
 
-    Options: those of `fasttext.train_supervised`. It reads its rows from a text file as part of training. It answers on
-    one thread, whatever is asked.
+    Options: those of `fasttext.train_supervised`. It reads its rows from a text file as part of training. It predicts
+    on one thread, whatever is asked.
     """
     import fasttext
 
@@ -28,8 +28,8 @@ def fast_text(task: Task) -> Trained:
     (task.folder / "model").mkdir()
     model.save_model(str(task.folder / "model" / "model.bin"))
 
-    def read(answers: Any) -> np.ndarray:
-        return pad(([int(word.removeprefix(MARK)) for word in row] for row in answers[0]), task.k)
+    def read(predictions: Any) -> np.ndarray:
+        return pad(([int(word.removeprefix(MARK)) for word in row] for row in predictions[0]), task.k)
 
     return Trained(
         f"{_version()}",

@@ -16,8 +16,8 @@ def omikuji(task: Task) -> Trained:
     """Omikuji: trees of linear classifiers over clustered labels (Parabel, Bonsai).
 
     Options: the fields of its HyperParam, `beam_size` (10) and `max_sparse_density` (0.1, of its `test` command: above
-    it, weights are made dense before answering). The library is called below its Python wrapper, which would load the
-    data file as part of training, and which copies a row value by value. It answers one row a call; many rows are
+    it, weights are made dense before predicting). The library is called below its Python wrapper, which would load the
+    data file as part of training, and which copies a row value by value. It predicts one row per call; many rows are
     shared between threads of Python, which the library lets run side by side.
     """
     import omikuji
@@ -43,7 +43,7 @@ def omikuji(task: Task) -> Trained:
     model.save(str(task.folder / "model"))
     model.densify_weights(density, task.threads)
 
-    def answer_rows(X: Any, rows: range, top: np.ndarray) -> None:
+    def predict_rows(X: Any, rows: range, top: np.ndarray) -> None:
         indices, values = X.indices.astype(np.uint32, copy=False), X.data
         labels, scores = np.empty(task.k, np.uint32), np.empty(task.k, np.float32)
         to_labels = ffi.from_buffer("uint32_t[]", labels, require_writable=True)
@@ -56,19 +56,19 @@ def omikuji(task: Task) -> Trained:
             )
             top[row, :n] = labels[:n]
 
-    def answer_one(X: Any) -> np.ndarray:
+    def predict_one(X: Any) -> np.ndarray:
         top = np.full((X.shape[0], task.k), -1)
-        answer_rows(X, range(X.shape[0]), top)
+        predict_rows(X, range(X.shape[0]), top)
         return top
 
-    def answer(X: Any) -> np.ndarray:
+    def predict(X: Any) -> np.ndarray:
         top = np.full((X.shape[0], task.k), -1)
         shares = [range(first, X.shape[0], task.threads) for first in range(task.threads)]
         with ThreadPoolExecutor(task.threads) as executor:
-            list(executor.map(lambda rows: answer_rows(X, rows, top), shares))
+            list(executor.map(lambda rows: predict_rows(X, rows, top), shares))
         return top
 
-    return Trained(version("omikuji"), train_seconds, answer, answer_one, lambda top: top)
+    return Trained(version("omikuji"), train_seconds, predict, predict_one, lambda top: top)
 
 
 def pecos(task: Task) -> Trained:
@@ -118,7 +118,7 @@ def napkinxc(task: Task) -> Trained:
     train_seconds = time.perf_counter() - start
     model.load()
 
-    def answer_one(X: Any) -> Any:
+    def predict_one(X: Any) -> Any:
         if model.get_params()["threads"] != 1:
             model.set_params(threads=1)
         return model.predict(X, top_k=task.k)
@@ -127,8 +127,8 @@ def napkinxc(task: Task) -> Trained:
         version("napkinxc"),
         train_seconds,
         lambda X: model.predict(X, top_k=task.k),
-        answer_one,
-        lambda answers: pad(answers, task.k),
+        predict_one,
+        lambda predictions: pad(predictions, task.k),
     )
 
 

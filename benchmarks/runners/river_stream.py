@@ -34,14 +34,14 @@ def river_stream(task: Task) -> Trained:
             break
     train_seconds = time.perf_counter() - start
 
-    def answer(rows: list[dict[int, float]]) -> list[dict[Any, float]]:
+    def predict(rows: list[dict[int, float]]) -> list[dict[Any, float]]:
         return [model.predict_proba_one(row) for row in rows]
 
-    def read(answers: list[dict[Any, float]]) -> np.ndarray:
-        return pad(([label for label, _ in sorted(row.items(), key=lambda item: -item[1])] for row in answers), task.k)
+    def read(predictions: list[dict[Any, float]]) -> np.ndarray:
+        return pad((sorted(row, key=row.__getitem__, reverse=True) for row in predictions), task.k)
 
     note = "" if learned == len(rows) else f"learned {learned:,} of {len(rows):,} rows in its time"
-    return Trained(version("river"), train_seconds, answer, answer, read, _dictionaries, note=note)
+    return Trained(version("river"), train_seconds, predict, predict, read, _dictionaries, note=note)
 
 
 def _dictionaries(X: Any) -> list[dict[int, float]]:

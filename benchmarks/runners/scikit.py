@@ -18,7 +18,7 @@ def scikit(task: Task) -> Trained:
     """One of scikit-learn's classifiers.
 
     Options: `learner`, one of sgd, logistic, linear-svc, extra-trees, k-neighbours, neighbours (weighted by nearness),
-    and the options of the class. With several labels a row, the linear ones are one-against-rest; the trees learn all
+    and the options of the class. With several labels per row, the linear ones are one-against-rest; the trees learn all
     labels at once; neighbours vote. scikit-learn saves models by pickling only: the size is that of the model's arrays.
     """
     options = dict(task.options)
@@ -62,7 +62,7 @@ def classifier(task: Task, learner: str, options: dict[str, Any]) -> Trained:
     train_seconds = time.perf_counter() - start
     classes = used if task.several else model.classes_
 
-    def answer(X: Any) -> np.ndarray:
+    def predict(X: Any) -> np.ndarray:
         if linear:
             scores = model.decision_function(X)
         elif task.several:
@@ -71,10 +71,10 @@ def classifier(task: Task, learner: str, options: dict[str, Any]) -> Trained:
             scores = model.predict_proba(X)
         return scores
 
-    def answer_one(X: Any) -> np.ndarray:
+    def predict_one(X: Any) -> np.ndarray:
         if getattr(model, "n_jobs", None) not in (None, 1):
             model.n_jobs = None
-        return answer(X)
+        return predict(X)
 
     def read(scores: Any) -> np.ndarray:
         if scores.ndim == 1:  # two classes
@@ -86,7 +86,7 @@ def classifier(task: Task, learner: str, options: dict[str, Any]) -> Trained:
     size = sizes.get(learner, _linear_bytes)(model)
     # One-against-rest starts a process for each thread.
     note = "memory without that of its workers" if task.several and linear and task.threads > 1 else ""
-    return Trained(version("scikit-learn"), train_seconds, answer, answer_one, read, form, size, note=note)
+    return Trained(version("scikit-learn"), train_seconds, predict, predict_one, read, form, size, note=note)
 
 
 def neighbours(task: Task, learner: str, options: dict[str, Any]) -> Trained:
@@ -100,7 +100,7 @@ def neighbours(task: Task, learner: str, options: dict[str, Any]) -> Trained:
     model.fit(X)
     train_seconds = time.perf_counter() - start
 
-    def answer(X: Any) -> Any:
+    def predict(X: Any) -> Any:
         distances, found = model.kneighbors(X)
         votes = sp.csr_matrix(
             (np.maximum(1 - distances, 1e-9).ravel(), found.ravel(), np.arange(0, found.size + 1, n)),
@@ -108,13 +108,13 @@ def neighbours(task: Task, learner: str, options: dict[str, Any]) -> Trained:
         )
         return votes @ task.Y
 
-    def answer_one(X: Any) -> Any:
+    def predict_one(X: Any) -> Any:
         model.n_jobs = None
-        return answer(X)
+        return predict(X)
 
     size = _matrix_bytes(task.X)
     read = lambda scores: best_sparse(scores, task.k)  # noqa: E731
-    return Trained(version("scikit-learn"), train_seconds, answer, answer_one, read, form, size)
+    return Trained(version("scikit-learn"), train_seconds, predict, predict_one, read, form, size)
 
 
 def _form(X: Any) -> Callable[[Any], Any]:

@@ -31,8 +31,8 @@ class Trained(NamedTuple):
 
     version: str
     train_seconds: float
-    answer: Callable[[Any], Any]  # rows to answers in the peer's own form, with all threads
-    answer_one: Callable[[Any], Any]  # the same for one row, with one thread
+    predict: Callable[[Any], Any]  # rows to predictions in the peer's own form, with all threads
+    predict_one: Callable[[Any], Any]  # the same for one row, with one thread
     read: Callable[[Any], np.ndarray]  # the peer's form to top labels
     form: Callable[[Any], Any] = as_is  # a sparse matrix to what the two take, not timed
     model_bytes: int | None = None  # where `model` in the folder holds no file
@@ -42,9 +42,9 @@ class Trained(NamedTuple):
     note: str = ""  # what a reader of the table must know
 
 
-def pad(answers: Iterable[Any], k: int) -> np.ndarray:
+def pad(predictions: Iterable[Any], k: int) -> np.ndarray:
     """Turn rows of labels, best first, into an array of k columns, with -1 where a row has fewer."""
-    top = [[*list(row)[:k], *[-1] * (k - len(row))] for row in answers]
+    top = [[*list(row)[:k], *[-1] * (k - len(row))] for row in predictions]
     return np.array(top, dtype=np.int64).reshape(-1, k)
 
 

@@ -23,8 +23,8 @@ def vowpal(task: Task) -> Trained:
     """One of Vowpal Wabbit's learners for many classes.
 
     Options: `learner`, one of recall_tree, log_multi, oaa, plt; `passes`, `bits`, `learning_rate`, `loss_function`,
-    `extra`. Training and answers to all rows are measured from outside over its binary cache (see `vw.py`); one row is
-    a call of `predict` of its Python package on an example that is parsed already.
+    `extra`. Training and prediction of all rows are measured from outside over its binary cache (see `vw.py`); one row
+    is a call of `predict` of its Python package on an example that is parsed already.
     """
     import vowpalwabbit
 
@@ -49,13 +49,13 @@ def vowpal(task: Task) -> Trained:
 
     def form(X: Any) -> list[Any]:
         if X.shape[0] > 1:
-            return []  # all rows were answered from files
+            return []  # all rows were predicted from files
         words = (f"{i}:{value:.9g}" for a, b in spans(X) for i, value in zip(X.indices[a:b], X.data[a:b], strict=True))
         return [workspace.example(f"|f {' '.join(words)}")]
 
-    def read(answers: Any) -> np.ndarray:
+    def read(predictions: Any) -> np.ndarray:
         offset = 0 if plt else 1
-        return pad(([int(word) - offset for word in line.split(",") if word.strip()] for line in answers), task.k)
+        return pad(([int(word) - offset for word in line.split(",") if word.strip()] for line in predictions), task.k)
 
     return Trained(
         version("vowpalwabbit"),
@@ -68,5 +68,5 @@ def vowpal(task: Task) -> Trained:
         run.predict_seconds,
         run.n_trainings,
         max(map(int, peaks.read_text().split())) or None,
-        "one label an answer" if not plt else "",
+        "one label per prediction" if not plt else "",
     )

@@ -104,20 +104,20 @@ def message(rng: random.Random) -> bytes:
 
 
 def send(port: int, raw: bytes) -> int:
-    """The status of the answer; 0 if there is none, as for a request that is not complete."""
+    """The status of the response; 0 if there is none, as for a request that is not complete."""
     head, _, body = raw.partition(b"\r\n\r\n")
     complete = b"Content-Length: %d" % len(body) in head and b"chunked" not in head
     try:
         with socket.create_connection((LOCAL, port), timeout=20 if complete else 0.05) as connection:
             connection.sendall(raw)
-            answer = connection.recv(64)
-            return int(answer[9:12]) if answer.startswith(b"HTTP/1.1 ") else 0
+            response = connection.recv(64)
+            return int(response[9:12]) if response.startswith(b"HTTP/1.1 ") else 0
     except (OSError, ValueError):
         return 0
 
 
 def slow_clients(port: int, n: int) -> bool:
-    """Connections that send a byte and wait; meanwhile others are answered."""
+    """Connections that send a byte and wait; meanwhile others get their responses."""
     slow = [socket.create_connection((LOCAL, port)) for _ in range(n)]
     begun = b"POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 50\r\n\r\n{"
     for i, one in enumerate(slow):
@@ -130,7 +130,7 @@ def slow_clients(port: int, n: int) -> bool:
 
 
 def main() -> None:
-    """Send all of them and count the answers."""
+    """Send all of them and count the responses."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--schemathesis", type=int, default=0, metavar="EXAMPLES")
@@ -165,9 +165,9 @@ def main() -> None:
             after = memory(child.pid)
     result = {
         "requests": options.requests,
-        "answers by status (0: the connection was closed)": dict(sorted(statuses.items())),
+        "responses by status (0: the connection was closed)": dict(sorted(statuses.items())),
         "failures": failed,
-        "answers others while 60 clients are slow": patient,
+        "responds to others while 60 clients are slow": patient,
         "alive": alive,
         "memory before and after, MB": [round(before), round(after)],
     }

@@ -4,7 +4,7 @@
 
 One service after the other is started on the same state folder and killed at a random moment while a client sends rows,
 each with an idempotency key. Services are forked from this process, which has imported all modules and run nothing. A
-row whose answer did not come is sent again to the next service. In the end the model is compared with that of a
+row whose response did not come is sent again to the next service. In the end the model is compared with that of a
 service that was never killed and got the same rows in the order of the journal.
 """
 
@@ -90,7 +90,7 @@ def main() -> None:
         result = {
             "kills": n_kills,
             "rows acknowledged": acknowledged,
-            "answers that did not come, sent again": duplicates,
+            "responses that did not come, sent again": duplicates,
             "lost": lost,
             "learned twice": twice,
             "same bytes as without kills": files[0] == files[1],

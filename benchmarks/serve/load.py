@@ -4,7 +4,7 @@
     python benchmarks/serve/load.py --seconds 3600      the long run
     python benchmarks/serve/load.py --quick             a check that all of it runs
 
-Requests are sent when their time has come, whether or not earlier ones were answered; latency counts from that time.
+Requests are sent when their time has come, whether or not earlier ones were finished; latency counts from that time.
 Nine in ten are predictions, one in ten is learned. Client and service are two processes on this machine: run it idle.
 """
 
@@ -35,15 +35,15 @@ class Connections:
         self.port, self.free = port, []
 
     async def post(self, path: str, body: bytes) -> int:
-        """The status of the answer."""
+        """The status of the response."""
         reader, writer = self.free.pop() if self.free else await asyncio.open_connection(LOCAL, self.port)
         head = f"POST {path} HTTP/1.1\r\nHost: {LOCAL}\r\nContent-Type: application/json\r\n"
         writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        answer = await reader.readuntil(b"\r\n\r\n")
-        at = answer.lower().index(b"content-length:") + 15
-        await reader.readexactly(int(answer[at : answer.index(b"\r", at)]))
+        response = await reader.readuntil(b"\r\n\r\n")
+        at = response.lower().index(b"content-length:") + 15
+        await reader.readexactly(int(response[at : response.index(b"\r", at)]))
         self.free.append((reader, writer))
-        return int(answer[9:12])
+        return int(response[9:12])
 
 
 def requests(n_classes: int, share: float, seed: int) -> list[tuple[str, bytes]]:
@@ -81,7 +81,7 @@ async def at_rate(port: int, work: list[tuple[str, bytes]], rate: float, seconds
 
 
 async def saturated(port: int, work: list[tuple[str, bytes]], seconds: float, at_a_time: int = 8) -> float:
-    """Answers per second of clients that ask again as soon as they are answered."""
+    """Responses per second of clients that ask again as soon as they have one."""
     pool, end, n = Connections(port), time.perf_counter() + seconds, 0
 
     async def client(first: int) -> None:
@@ -96,7 +96,7 @@ async def saturated(port: int, work: list[tuple[str, bytes]], seconds: float, at
 
 
 def vw_saturated(vw: str, folder: Path, n_classes: int, seconds: float) -> float | None:
-    """Answers per second of VW's daemon for one client that sends texts one by one, in batches of 50 lines."""
+    """Responses per second of VW's daemon for one client that sends texts one by one, in batches of 50 lines."""
     port, model = free_port(), folder / "vw.model"
     rows = [f"{int(label.split()[1]) + 1} | {text}\n" for text, label in texts(50_000, n_classes, 0)]
     (folder / "rows.vw").write_text("".join(rows))
@@ -110,10 +110,10 @@ def vw_saturated(vw: str, folder: Path, n_classes: int, seconds: float) -> float
         time.sleep(3)
         lines = [f" | {text}\n".encode() for text, _ in texts(5000, n_classes, 3)]
         n, end = 0, time.perf_counter() + seconds
-        with socket.create_connection((LOCAL, port)) as connection, connection.makefile("rb") as answers:
+        with socket.create_connection((LOCAL, port)) as connection, connection.makefile("rb") as responses:
             while time.perf_counter() < end:
                 connection.sendall(lines[n % len(lines)])
-                answers.readline()
+                responses.readline()
                 n += 1
         return n / seconds
     finally:

@@ -64,7 +64,7 @@ def wait_for(port: int) -> None:
 
 
 def ask(port: int, path: str, body: Any = None, timeout: float = 30) -> Any:
-    """The JSON that the service answers; an exception if it refuses."""
+    """The JSON that the service returns; an exception if it refuses."""
     data = None if body is None else json.dumps(body).encode()
     asked = urllib.request.Request(f"http://{LOCAL}:{port}{path}", data, {"Content-Type": "application/json"})
     with urllib.request.urlopen(asked, timeout=timeout) as response:

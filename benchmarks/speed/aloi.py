@@ -33,7 +33,7 @@ VW, BARE = "Vowpal Wabbit --recall_tree", "bare matrix product and argmax"
 
 
 def measure_tree(options: dict, data, args, n_jobs: int) -> dict:
-    """Rows a second in training and in answering, error, hyperplanes."""
+    """Rows per second in training and in prediction, error, hyperplanes."""
     X, y, X_test, y_test = data
     model = RecallTreeClassifier(random_state=0, n_epochs=args.epochs, n_jobs=n_jobs, **options)
     model.fit(X[:300], y[:300]).predict(X_test[:300])  # compiles
@@ -119,10 +119,10 @@ def race_to_accuracy(data, args) -> str:
 
 
 def draw(found: dict[str, dict], title: str, path: Path) -> None:
-    """Bars: rows answered and learned a second."""
+    """Bars: rows predicted and learned a second."""
     shown = {name: told for name, told in found.items() if "threads" not in name}
     figure, axes = new_plot("rows a second (log scale)", "", title, width=9.0, height=4.6)
-    for i, (key, colour, label) in enumerate((("predict", ORANGE, "answered"), ("train", BLUE, "learned"))):
+    for i, (key, colour, label) in enumerate((("predict", ORANGE, "predicted"), ("train", BLUE, "learned"))):
         lengths = [told[key] or np.nan for told in shown.values()]
         bars = axes.barh([j + 0.4 * (i - 0.5) for j in range(len(shown))], lengths, 0.38, color=colour, label=label)
         axes.bar_label(bars, ["" if np.isnan(n) else f" {n:,.0f}" for n in lengths], fontsize=8)
@@ -163,7 +163,7 @@ def main() -> None:
             "program": name,
             "rows learned/s": f"{told['train']:,.0f}" if told["train"] else None,
             "x VW": f"{told['train'] / vw['train']:.1f}" if vw and told["train"] and told is not vw else None,
-            "rows answered/s": f"{told['predict']:,.0f}",
+            "rows predicted/s": f"{told['predict']:,.0f}",
             "x VW ": f"{told['predict'] / vw['predict']:.1f}" if vw and told is not vw else None,
             "x bare product": f"{told['predict'] / flat['predict']:.2f}" if told is not flat else None,
             "hyperplanes": f"{told['hyperplanes']:.0f}" if told["hyperplanes"] else None,
@@ -175,8 +175,8 @@ def main() -> None:
         one, two = found[name], found[f"{name}, two threads"]
         notes.append(
             f"Two threads, {name}: {two['train'] / one['train']:.2f} times the rows learned and "
-            f"{two['many'] / one['many']:.2f} times the rows answered of one (bar 1.6), with the same "
-            f"bytes; answers to "
+            f"{two['many'] / one['many']:.2f} times the rows predicted of one (bar 1.6), with the same "
+            f"bytes; predictions of "
             f"all {len(data[1]):,} training rows in one call: {two['many']:,.0f} a second."
         )
     notes.append(

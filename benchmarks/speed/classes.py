@@ -89,7 +89,7 @@ def row_of(name: str, n_classes: int, told: dict, first: dict) -> dict:
         "classes": f"{n_classes:,}",
         "hyperplanes": f"{told['work']:,.0f}" if told["work"] else None,
         "x first": times("work") if told["work"] else None,
-        "answer µs": f"{1e6 * told['predict']:.2f}",
+        "predict µs": f"{1e6 * told['predict']:.2f}",
         "x first ": times("predict"),
         "learn µs": None if flat else f"{1e6 * told['train']:.2f}",
         "x first  ": None if flat else times("train"),
@@ -128,7 +128,7 @@ def main() -> None:
         for n_classes in sizes:
             if name == "Recall Tree" or n_classes <= args.flat_most:
                 found.setdefault(name, {})[n_classes] = told = measure(algorithm, options, n_classes, args)
-                print(f"{name}, {n_classes:,} classes: {1e6 * told['predict']:.2f} µs a row answered", flush=True)
+                print(f"{name}, {n_classes:,} classes: {1e6 * told['predict']:.2f} µs per row predicted", flush=True)
     for n_classes in sizes:
         if n_classes <= args.flat_most:
             try:
@@ -158,7 +158,7 @@ def main() -> None:
         ratio = found[FLAT][100_000]["predict"] / found["Recall Tree"][100_000]["predict"]
         notes.append(f"Predictions, 100,000 classes: {ratio:,.0f} times one-against-all (paper, ODP: about 300).")
     path = publish(args.name, "Cost against the number of classes", rows, notes, args.quick)
-    draw(found, "predict", 1e6, "µs a row answered, in batch (log scale)", "Time against the number of classes", path)
+    draw(found, "predict", 1e6, "µs per row, in batch (log scale)", "Time against the number of classes", path)
     where = path.with_name(f"{args.name}_work.png")
     draw(found, "work", 1.0, "hyperplanes a row", "Work against the number of classes", where)
 

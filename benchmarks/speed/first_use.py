@@ -1,4 +1,4 @@
-"""First use: seconds until the first answer with an empty compile cache, and in later starts."""
+"""First use: seconds until the first prediction with an empty compile cache, and in later starts."""
 
 import os
 import subprocess

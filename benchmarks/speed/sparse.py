@@ -1,6 +1,6 @@
 """Sparse text with 50,000 classes and more: the label tree's blocks beside one hash for each (feature, class).
 
-The same tree, the same nodes, the same weights, in two layouts; and one-against-all's answers for the same rows.
+The same tree, the same nodes, the same weights, in two layouts; and one-against-all's predictions for the same rows.
 """
 
 import numpy as np
@@ -65,11 +65,11 @@ def main() -> None:
     X_test, y_test = stream.rows(1_000 if args.quick else 20_000, first=2**40)
     rows.append(measure("Hierarchy, sparse", X, y, X_test, y_test, args))
     notes = [
-        "One tree, one thread, answers for all test rows in one call. One hash each: the weights of the same "
+        "One tree, one thread, predictions for all test rows in one call. One hash each: the weights of the same "
         "tree in one "
         "table of 2^27, each where the hash of (feature, output) says, the naive layout; the "
         "outputs of the "
-        "nodes that our answer visited are summed up, and choosing paths and labels is left out. "
+        "nodes that our prediction visited are summed up, and choosing paths and labels is left out. "
         "One-against-all: ours, by "
         f"sparse matrix product over hashed lines, twenty rows in one call. {machine()['machine']}.",
     ]

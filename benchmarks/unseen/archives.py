@@ -94,8 +94,8 @@ def _fetch(path: str, folder: Path) -> bytes:
     kept = folder / Path(path).name
     if not kept.exists():
         try:
-            with urllib.request.urlopen(f"{MIRROR}/{path}", timeout=SECONDS) as answer:
-                data = answer.read()
+            with urllib.request.urlopen(f"{MIRROR}/{path}", timeout=SECONDS) as response:
+                data = response.read()
         except (urllib.error.URLError, TimeoutError) as error:
             raise FetchError(f"{MIRROR}/{path}: {error}") from error
         half = kept.with_name(f"{kept.name}.half")

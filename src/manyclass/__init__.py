@@ -3,18 +3,24 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .core.learners import SGD, AdaGrad, NormalizedAdaGrad
-    from .core.model_file import ModelFormatError
-    from .estimators import load_model, save_pipeline
-    from .io import DataError
-    from .label_tree.estimator import LabelTreeClassifier
-    from .lom_tree.estimator import LomTreeClassifier
-    from .many_class import ManyClassClassifier
-    from .mlom_tree.estimator import MlomTreeClassifier
-    from .one_against_all.estimator import OneAgainstAllClassifier
-    from .recall_tree.estimator import RecallTreeClassifier
-    from .spectral_tree.estimator import Hellinger, SpectralFilter, SpectralTreeClassifier
+if TYPE_CHECKING:  # "as": type checkers take these names as public
+    from .core.learners import SGD as SGD
+    from .core.learners import AdaGrad as AdaGrad
+    from .core.learners import NormalizedAdaGrad as NormalizedAdaGrad
+    from .core.model_file import ModelFormatError as ModelFormatError
+    from .core.taxonomy import Taxonomy as Taxonomy
+    from .estimators import load_model as load_model
+    from .estimators import save_pipeline as save_pipeline
+    from .io import DataError as DataError
+    from .label_tree.estimator import LabelTreeClassifier as LabelTreeClassifier
+    from .lom_tree.estimator import LomTreeClassifier as LomTreeClassifier
+    from .many_class import ManyClassClassifier as ManyClassClassifier
+    from .mlom_tree.estimator import MlomTreeClassifier as MlomTreeClassifier
+    from .one_against_all.estimator import OneAgainstAllClassifier as OneAgainstAllClassifier
+    from .recall_tree.estimator import RecallTreeClassifier as RecallTreeClassifier
+    from .spectral_tree.estimator import Hellinger as Hellinger
+    from .spectral_tree.estimator import SpectralFilter as SpectralFilter
+    from .spectral_tree.estimator import SpectralTreeClassifier as SpectralTreeClassifier
 
 __version__ = "0.1.0"
 
@@ -39,26 +45,7 @@ _MODULES = {
     "save_pipeline": ".estimators",
 }
 
-__all__ = [
-    "SGD",
-    "AdaGrad",
-    "DataError",
-    "Hellinger",
-    "LabelTreeClassifier",
-    "LomTreeClassifier",
-    "ManyClassClassifier",
-    "MlomTreeClassifier",
-    "ModelFormatError",
-    "NormalizedAdaGrad",
-    "OneAgainstAllClassifier",
-    "RecallTreeClassifier",
-    "SpectralFilter",
-    "SpectralTreeClassifier",
-    "Taxonomy",
-    "__version__",
-    "load_model",
-    "save_pipeline",
-]
+__all__ = ["__version__", *_MODULES]
 
 
 def __getattr__(name: str) -> object:

@@ -14,14 +14,14 @@ from .label_tree.estimator import LabelTreeClassifier
 from .recall_tree.estimator import RecallTreeClassifier
 
 
-def choose(X: Any, y: Any, online: bool) -> type[LabelTreeClassifier] | type[RecallTreeClassifier]:
-    """The algorithm for these data.
+def choose(X: Any, y: Any) -> type[LabelTreeClassifier] | type[RecallTreeClassifier]:
+    """The algorithm for a stream of rows that begins with these.
 
-    All rows at once: the label tree. A stream of text (sparse rows of more than 256 features) or of rows with several
-    labels: the label tree. Any other stream: the Recall Tree, whose steps adapt to the scale of each feature.
+    Text (sparse rows of more than 256 features), or rows with several labels: the label tree. All others: the Recall
+    Tree, whose steps adapt to the scale of each feature.
     """
     text = sp.issparse(X) and X.shape[1] > NARROW
-    return RecallTreeClassifier if online and not text and not is_indicator(y) else LabelTreeClassifier
+    return LabelTreeClassifier if text or is_indicator(y) else RecallTreeClassifier
 
 
 def _of_model(name: str) -> Any:
@@ -145,7 +145,7 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
         >>> print(model.partial_fit([[9.0]], ["huge"]).classes_)  # a new label
         ['low' 'high' 'huge']
         """
-        model = getattr(self, "estimator_", None) or self._make(X, y, online=True)
+        model: Any = getattr(self, "estimator_", None) or choose(X, y)()
         rows = X, y, classes, sample_weight
         model.set_params(**self.get_params())
         if label_features is None:
@@ -155,9 +155,6 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
         else:
             raise ValueError("label_features is for label trees, but these data are learned by a Recall Tree.")
         return self
-
-    def _make(self, X, y, online: bool) -> LabelTreeClassifier | RecallTreeClassifier:
-        return choose(X, y, online)(**self.get_params())
 
     @property
     def _fitted(self) -> Any:

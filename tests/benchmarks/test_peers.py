@@ -47,7 +47,7 @@ def test_single_precision_survives_the_text(tmp_path):
     np.testing.assert_array_equal(again, values.toarray())
 
 
-def test_short_answers_are_filled_up():
+def test_short_predictions_are_filled_up():
     top = task.pad([[4, 2, 1], np.array([3], dtype=np.uint32), []], 2)
     np.testing.assert_array_equal(top, [[4, 2], [3, -1], [-1, -1]])
     assert task.pad([], 3).shape == (0, 3)
@@ -64,7 +64,7 @@ def test_files_go_to_the_runner_and_back(tmp_path, monkeypatch):
         (given.folder / "model" / "settings").write_bytes(b"123")
         rows = lambda X: [[2, 0]] * X.shape[0]  # noqa: E731
         seconds = (1.5, 4.0, 2.5)[len(tasks) - 1]
-        return task.Trained("9.9", seconds, rows, rows, lambda answers: task.pad(answers, given.k), note="odd")
+        return task.Trained("9.9", seconds, rows, rows, lambda predictions: task.pad(predictions, given.k), note="odd")
 
     monkeypatch.setattr(label_trees, "napkinxc", fixed)
 
@@ -90,10 +90,10 @@ def test_files_go_to_the_runner_and_back(tmp_path, monkeypatch):
     assert result.predict_seconds >= 0.0 and result.predict_one_seconds >= 0.0
 
 
-def test_answers_are_read(tmp_path):
-    (tmp_path / "answers.json").write_text(json.dumps(NUMBERS))
-    np.savez(tmp_path / "answers.npz", top_labels=np.array([[3, -1], [0, 1]], dtype=np.int32))
-    top, numbers = peers._read_answers(tmp_path, "line", (2, 2), 4)
+def test_predictions_are_read(tmp_path):
+    (tmp_path / "figures.json").write_text(json.dumps(NUMBERS))
+    np.savez(tmp_path / "predictions.npz", top_labels=np.array([[3, -1], [0, 1]], dtype=np.int32))
+    top, numbers = peers._read_results(tmp_path, "line", (2, 2), 4)
     assert top.dtype == np.int64 and top.tolist() == [[3, -1], [0, 1]]
     assert numbers == NUMBERS
 
@@ -101,24 +101,24 @@ def test_answers_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("numbers", "top", "message"),
     [
-        (None, [[0, 1]], "no answers that can be read"),
-        ("not json", [[0, 1]], "no answers that can be read"),
+        (None, [[0, 1]], "no predictions that can be read"),
+        ("not json", [[0, 1]], "no predictions that can be read"),
         ("{}", [[0, 1]], "version"),
-        (json.dumps(NUMBERS | {"train_seconds": "long"}), [[0, 1]], "no answers that can be read"),
-        (json.dumps(NUMBERS), None, "no answers that can be read"),
+        (json.dumps(NUMBERS | {"train_seconds": "long"}), [[0, 1]], "no predictions that can be read"),
+        (json.dumps(NUMBERS), None, "no predictions that can be read"),
         (json.dumps(NUMBERS), [[0]], r"shape \(1, 1\)"),
         (json.dumps(NUMBERS), [[0.0, 1.0]], "float64"),
         (json.dumps(NUMBERS), [[0, 4]], "4, but there are 4"),
         (json.dumps(NUMBERS), [[-2, 1]], "label -2"),
     ],
 )
-def test_answers_that_do_not_fit_are_said_clearly(tmp_path, numbers, top, message):
+def test_predictions_that_do_not_fit_are_said_clearly(tmp_path, numbers, top, message):
     if numbers is not None:
-        (tmp_path / "answers.json").write_text(numbers)
+        (tmp_path / "figures.json").write_text(numbers)
     if top is not None:
-        np.savez(tmp_path / "answers.npz", top_labels=np.array(top))
+        np.savez(tmp_path / "predictions.npz", top_labels=np.array(top))
     with pytest.raises(PeerUnavailable, match=message):
-        peers._read_answers(tmp_path, "line", (1, 2), 4)
+        peers._read_results(tmp_path, "line", (1, 2), 4)
 
 
 @pytest.mark.parametrize("name", ["pecos", "vw-plt"])
@@ -129,8 +129,8 @@ def test_answers_that_do_not_fit_are_said_clearly(tmp_path, numbers, top, messag
         ("import os; os.abort()", "failed with status -6"),
         ("sys.stderr.write('no space\\n' + 'bar\\r' * 1000); sys.exit(1)", "no space\n$"),
         ("import time; time.sleep(60)", "timed out"),
-        ("pass", "no answers that can be read"),
-        ("work.joinpath('answers.json').write_text('')", "no answers that can be read"),
+        ("pass", "no predictions that can be read"),
+        ("work.joinpath('figures.json').write_text('')", "no predictions that can be read"),
     ],
 )
 def test_a_peer_that_fails_is_said_clearly(tmp_path, name, text, message):

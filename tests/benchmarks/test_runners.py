@@ -36,9 +36,9 @@ def test_rows_of_river():
 def test_medians(monkeypatch):
     clock = iter([0.0, 5.0, 10.0, 11.0, 20.0, 23.0])
     monkeypatch.setattr(measure.time, "perf_counter", lambda: next(clock))
-    assert measure.median_of_passes(lambda: "answers") == (3.0, "answers")
+    assert measure.median_of_passes(lambda: "predictions") == (3.0, "predictions")
     clock = iter([0.0, 11.0])
-    assert measure.median_of_passes(lambda: "answers") == (11.0, "answers")  # long enough: once
+    assert measure.median_of_passes(lambda: "predictions") == (11.0, "predictions")  # long enough: once
     again = iter([7.0, 2.0])
     assert measure.median_of_training(3.0, lambda: next(again)) == (3.0, 3)
     assert measure.median_of_training(10.0, lambda: pytest.fail("again")) == (10.0, 1)
@@ -68,9 +68,9 @@ def learned(learner, Y, several, **options):
     rows = sp.csr_matrix(Y @ centres + 0.01 * rng.standard_normal((Y.shape[0], 40)), dtype=np.float32)
     trained = scikit(Task(rows, Y, Path(), {"learner": learner, **options}, 1, 2, several, rows))
     form = trained.form(rows)
-    np.testing.assert_array_equal(trained.read(trained.answer_one(form[:1])), trained.read(trained.answer(form))[:1])
+    np.testing.assert_array_equal(trained.read(trained.predict_one(form[:1])), trained.read(trained.predict(form))[:1])
     assert trained.model_bytes > 0
-    return trained.read(trained.answer(form))
+    return trained.read(trained.predict(form))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def learned(learner, Y, several, **options):
     ],
 )
 @pytest.mark.parametrize("several", [False, True])
-def test_scikit_learn_answers_in_our_labels(learner, options, several):
+def test_scikit_learn_predicts_in_our_labels(learner, options, several):
     labels = np.arange(60) % 6 * 2  # 0, 2, ..., 10; the odd ones have no rows
     Y = sp.csr_matrix((np.ones(60, np.float32), labels, np.arange(61)), shape=(60, 12))
     top = learned(learner, Y, several, **options)
@@ -94,7 +94,7 @@ def test_scikit_learn_answers_in_our_labels(learner, options, several):
 
 
 def test_more_than_127_labels_are_not_mixed_up():
-    """In int8, scikit-learn's one-against-rest answers with other labels."""
+    """In int8, scikit-learn's one-against-rest predicts other labels."""
     rng = np.random.default_rng(1)
     Y = sp.csr_matrix((np.arange(150) == rng.integers(0, 150, 600)[:, None]).astype(np.float32))
     Y = sp.csr_matrix(((Y + Y[::-1]) > 0).astype(np.float32))

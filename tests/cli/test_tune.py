@@ -4,18 +4,19 @@ import json
 import re
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from manyclass.cli.algorithms import make_estimator
-from manyclass.cli.tune import _SPACES, Plan, Search, Setting
+from manyclass.cli.tune import _SPACES, Search, Setting
 from manyclass.estimators import ESTIMATORS
 
 
 def plan(data, **options):
     usual = {"reading": {}, "algorithm": None, "minutes": 60.0, "trials": 3, "max_rows": 10_000, "epochs": 1, "seed": 0}
-    return Plan(data, **{**usual, "threads": 1, "as_json": False, **options})
+    return SimpleNamespace(data=data, **{**usual, "threads": 1, "as_json": False, **options})
 
 
 def test_the_printed_command_line_works(call, digits):

@@ -61,32 +61,32 @@ NO_LABELS = {
 
 
 @pytest.mark.parametrize("name", TAG_LISTS)
-def test_lists_of_labels_are_told_where_to_go(kind, name):
-    model = kind(random_state=0).partial_fit(X_GOOD, Y_GOOD)
-    for method in (kind().fit, kind().partial_fit, model.partial_fit, model.diagnose):
+def test_lists_of_labels_are_told_where_to_go(input_kind, name):
+    model = input_kind(random_state=0).partial_fit(X_GOOD, Y_GOOD)
+    for method in (input_kind().fit, input_kind().partial_fit, model.partial_fit, model.diagnose):
         with pytest.raises(ValueError, match=r"MultiLabelBinarizer|matrix of zeros and ones|matrix of shape"):
             method(X_GOOD, TAG_LISTS[name])
     if name != "lists of one length":
         with pytest.raises(ValueError, match="MultiLabelBinarizer"):
-            kind().fit(X_GOOD, TAG_LISTS[name])
+            input_kind().fit(X_GOOD, TAG_LISTS[name])
 
 
 @pytest.mark.parametrize("name", NO_LABELS)
-def test_what_is_no_label_is_told_what_to_do(kind, name):
+def test_what_is_no_label_is_told_what_to_do(input_kind, name):
     y, message = NO_LABELS[name]
-    model = kind(random_state=0).partial_fit(X_GOOD, Y_GOOD)
-    for method in (kind().fit, kind().partial_fit, model.partial_fit, model.diagnose):
+    model = input_kind(random_state=0).partial_fit(X_GOOD, Y_GOOD)
+    for method in (input_kind().fit, input_kind().partial_fit, model.partial_fit, model.diagnose):
         with pytest.raises(ValueError, match=message):
             method(X_GOOD, y)
     with pytest.raises(ValueError, match=message.replace("y ", "classes ")):
-        kind().partial_fit(X_GOOD, Y_GOOD, classes=y)
+        input_kind().partial_fit(X_GOOD, Y_GOOD, classes=y)
 
 
 @pytest.mark.parametrize("form", [list, np.array, lambda X: np.array(X, object), lambda X: [[x] for x in X]])
-def test_raw_text_is_sent_to_a_vectorizer(kind, form):
+def test_raw_text_is_sent_to_a_vectorizer(input_kind, form):
     X = form(["red apple", "green apple and a long text that is cut", "car", "slow car", "house"])
-    model = kind(random_state=0).fit(X_GOOD, Y_GOOD)
-    for method in (kind().fit, kind().partial_fit, model.diagnose):
+    model = input_kind(random_state=0).fit(X_GOOD, Y_GOOD)
+    for method in (input_kind().fit, input_kind().partial_fit, model.diagnose):
         with pytest.raises(ValueError, match=r"X contains text \(the first is 'red apple'\).*TfidfVectorizer or"):
             method(X, Y_GOOD)
     with pytest.raises(ValueError, match="TfidfVectorizer"):
@@ -102,9 +102,9 @@ def is_wrong_from_the_start(name):
 
 
 @pytest.mark.parametrize("name", BAD_ROWS)
-def test_bad_rows_change_nothing(kind, name):
+def test_bad_rows_change_nothing(input_kind, name):
     X, y, weights, message = BAD_ROWS[name]
-    model = kind(random_state=0).partial_fit(X_GOOD, Y_GOOD)
+    model = input_kind(random_state=0).partial_fit(X_GOOD, Y_GOOD)
     before, width = bytes_of(model), model.n_features_in_
     with pytest.raises(ValueError, match=message):
         model.partial_fit(X, y, sample_weight=weights)
@@ -115,7 +115,7 @@ def test_bad_rows_change_nothing(kind, name):
             model.fit(X, y, sample_weight=weights)
         assert bytes_of(model) == before
         assert model.n_features_in_ == width
-        fresh = kind()
+        fresh = input_kind()
         with pytest.raises(ValueError, match=message):
             fresh.partial_fit(X, y, sample_weight=weights)
         assert not hasattr(fresh, "classes_")
@@ -124,21 +124,21 @@ def test_bad_rows_change_nothing(kind, name):
 
 @pytest.mark.parametrize("name", ["nan", "infinity", "beyond float32", "wrong width", "one dimension", "text in X"])
 @pytest.mark.parametrize("method", ["predict", "predict_topk", "predict_proba", "candidates", "decision_path"])
-def test_bad_rows_get_no_answer(kind, name, method):
-    model = kind(random_state=0).partial_fit(X_GOOD, Y_GOOD)
+def test_bad_rows_get_no_prediction(input_kind, name, method):
+    model = input_kind(random_state=0).partial_fit(X_GOOD, Y_GOOD)
     X, _, _, message = BAD_ROWS[name]
     with pytest.raises(ValueError, match=message):
         getattr(model, method)(X)
 
 
 @pytest.mark.parametrize("method", ["predict", "predict_topk", "predict_proba", "candidates", "decision_path"])
-def test_nothing_learned_no_answer(kind, method):
+def test_nothing_learned_no_prediction(input_kind, method):
     with pytest.raises(NotFittedError):
-        getattr(kind(), method)(X_GOOD)
+        getattr(input_kind(), method)(X_GOOD)
     with pytest.raises(NotFittedError):
-        kind().diagnose(X_GOOD, Y_GOOD)
+        input_kind().diagnose(X_GOOD, Y_GOOD)
     with pytest.raises(AttributeError):
-        _ = kind().classes_
+        _ = input_kind().classes_
 
 
 def test_one_class_is_too_few_for_fit_only(kind):

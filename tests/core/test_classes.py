@@ -32,11 +32,11 @@ def rows():
 
 
 @each
-def test_fit_sorts(kind, rows, labels):
+def test_fit_sorts(input_kind, rows, labels):
     X, ids = rows
     y = labels[ids % len(labels)]
-    options = {} if kind is LabelTreeClassifier else {"learner": "sgd"}
-    model = kind(random_state=0, n_epochs=2, **options).fit(X, y)
+    options = {} if input_kind is LabelTreeClassifier else {"learner": "sgd"}
+    model = input_kind(random_state=0, n_epochs=2, **options).fit(X, y)
     np.testing.assert_array_equal(model.classes_, np.unique(y))
     assert model.classes_.dtype.kind == labels.dtype.kind
     assert model.predict(X).dtype == model.classes_.dtype
@@ -46,10 +46,10 @@ def test_fit_sorts(kind, rows, labels):
 
 
 @each
-def test_partial_fit_appends_and_never_moves(kind, rows, labels):
+def test_partial_fit_appends_and_never_moves(input_kind, rows, labels):
     X, ids = rows
     y = labels[ids % len(labels)]
-    model = kind(random_state=0).partial_fit(X[:1], y[:1])
+    model = input_kind(random_state=0).partial_fit(X[:1], y[:1])
     assert model.classes_.tolist() == y[:1].tolist()
     for end in (2, 3, 120):
         before = model.classes_.tolist()
@@ -83,9 +83,9 @@ def test_labels_outside_the_announced_classes_are_an_error(kind, rows):
 
 
 @pytest.mark.parametrize(("first", "then"), [("text", "from zero"), ("from zero", "text"), ("objects", "negative")])
-def test_text_and_numbers_do_not_mix(kind, rows, first, then):
+def test_text_and_numbers_do_not_mix(input_kind, rows, first, then):
     X, ids = rows
-    model = kind(random_state=0).partial_fit(X, LABELS[first][ids])
+    model = input_kind(random_state=0).partial_fit(X, LABELS[first][ids])
     before = bytes_of(model)
     with pytest.raises(ValueError, match="convert them"):
         model.partial_fit(X, LABELS[then][ids])

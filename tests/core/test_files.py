@@ -32,7 +32,7 @@ def rows(n=80, n_classes=12, seed=0):
     return rng.normal(size=(n, 5)).astype(np.float32), rng.integers(0, n_classes, n)
 
 
-def same_answers(one, other, X, exact=True):
+def same_predictions(one, other, X, exact=True):
     k = min(5, len(one.classes_))
     labels, scores = one.predict_topk(X, k)
     other_labels, other_scores = other.predict_topk(X, k)
@@ -45,13 +45,13 @@ def same_answers(one, other, X, exact=True):
 
 @pytest.mark.parametrize("mmap", [True, False])
 @pytest.mark.parametrize("kind", ALL)
-def test_a_loaded_model_answers_the_same_and_goes_on_to_the_same_bytes(tmp_path, kind, mmap):
+def test_a_loaded_model_predicts_the_same_and_goes_on_to_the_same_bytes(tmp_path, kind, mmap):
     X, y = rows()
     clf = kind(random_state=3).fit(X, y)
     clf.save(tmp_path / "m")
     loaded = load_model(tmp_path / "m", mmap=mmap)
     assert type(loaded) is kind and loaded.get_params() == clf.get_params()
-    same_answers(clf, loaded, X)
+    same_predictions(clf, loaded, X)
     more, labels = rows(seed=1, n_classes=40)
     clf.partial_fit(more, labels).save(tmp_path / "a")
     loaded.partial_fit(more, labels).save(tmp_path / "b")
@@ -59,7 +59,7 @@ def test_a_loaded_model_answers_the_same_and_goes_on_to_the_same_bytes(tmp_path,
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_a_slim_model_answers_the_same_and_refuses_to_learn(tmp_path, kind):
+def test_a_slim_model_predicts_the_same_and_refuses_to_learn(tmp_path, kind):
     X, y = rows(300, 40)
     clf = kind(random_state=0).fit(X, y)
     if kind is LabelTreeClassifier:
@@ -67,7 +67,7 @@ def test_a_slim_model_answers_the_same_and_refuses_to_learn(tmp_path, kind):
     clf.save(tmp_path / "whole")
     clf.save(tmp_path / "slim", slim=True)
     slim = load_model(tmp_path / "slim")
-    same_answers(clf, slim, X, exact=kind is not LabelTreeClassifier)
+    same_predictions(clf, slim, X, exact=kind is not LabelTreeClassifier)
     assert clf.diagnose(X, y) == slim.diagnose(X, y)
     assert (tmp_path / "slim").stat().st_size < (tmp_path / "whole").stat().st_size
     with pytest.raises(ValueError, match="slim model"):
@@ -84,7 +84,7 @@ def test_path_features_survive_slimming(tmp_path, path_features):
     X, y = rows(300, 40)
     clf = RecallTreeClassifier(path_features=path_features, n_epochs=2, random_state=0).fit(X, y)
     clf.save(tmp_path / "m", slim=True)
-    same_answers(clf, load_model(tmp_path / "m"), X)
+    same_predictions(clf, load_model(tmp_path / "m"), X)
 
 
 @pytest.mark.parametrize("table_bits", [8, 27])
@@ -96,7 +96,7 @@ def test_hashed_weights_survive_files_and_go_on_to_the_same_bytes(tmp_path, tabl
     clf.save(tmp_path / "slim", slim=True)
     loaded = load_model(tmp_path / "m")
     for other in (loaded, load_model(tmp_path / "slim")):
-        same_answers(clf, other, X)
+        same_predictions(clf, other, X)
         assert clf.diagnose(X, y) == other.diagnose(X, y)
     more, labels = rows(seed=1, n_classes=90)
     clf.partial_fit(more, labels).save(tmp_path / "a")

@@ -19,7 +19,7 @@ from manyclass.core.labels import first_look
 from manyclass.core.state import fields_of
 from manyclass.estimators import ESTIMATORS
 from manyclass.jit import python_of
-from manyclass.label_tree.growth import DEEPEST
+from manyclass.label_tree.growth import MAX_LEVELS
 
 ONLINE = [RecallTreeClassifier, LabelTreeClassifier, LomTreeClassifier, MlomTreeClassifier, OneAgainstAllClassifier]
 
@@ -116,19 +116,19 @@ def chain(n_levels):
     return how
 
 
-@pytest.mark.parametrize("n_levels", [DEEPEST - 1, DEEPEST])
+@pytest.mark.parametrize("n_levels", [MAX_LEVELS - 1, MAX_LEVELS])
 def test_a_label_tree_does_not_grow_deeper_than_its_limit(tmp_path, n_levels):
     X, y = rows(60, 40)
     model = LabelTreeClassifier(arity=4, random_state=0).partial_fit(X[:4], np.arange(4))
     loaded = load_model(change(model, tmp_path / "m", chain(n_levels)))
     loaded.predict(X)
-    if n_levels < DEEPEST:
+    if n_levels < MAX_LEVELS:
         loaded.partial_fit(X, y)
     else:
         with pytest.raises(ValueError, match="40 levels"):
             loaded.partial_fit(X, y)
     with pytest.raises(ModelFormatError, match="deeper than 40 levels"):
-        load_model(change(model, tmp_path / "m", chain(DEEPEST + 1)))
+        load_model(change(model, tmp_path / "m", chain(MAX_LEVELS + 1)))
 
 
 def test_label_trees_whose_leaves_are_not_equally_deep_are_refused(tmp_path):

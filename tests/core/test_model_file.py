@@ -109,6 +109,12 @@ def test_a_disk_that_is_full_leaves_the_old_file(tmp_path):
         model_file._write_array(file, np.ones(10))
 
 
+def test_an_error_of_another_file_keeps_its_message(tmp_path):
+    with pytest.raises(FileNotFoundError, match="elsewhere"), model_file.replaced(tmp_path / "m"):
+        open(tmp_path / "elsewhere")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_folder_is_not_a_model(tmp_path):
     with pytest.raises(IsADirectoryError, match="this is a folder"):
         write(tmp_path, ARRAYS, {})

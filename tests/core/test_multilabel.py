@@ -68,11 +68,11 @@ def test_dense_and_sparse_y_are_the_same(tagged, method):
     forms = [Y, Y.toarray(), Y.toarray().tolist(), sp.coo_matrix(Y), sp.csc_array(Y), Y.astype(float), Y.astype(bool)]
     models = [getattr(LabelTreeClassifier(random_state=0), method)(X, form) for form in forms]
     assert len({str(bytes_of(model)) for model in models}) == 1
-    answers = models[0].predict(X).toarray()
-    assert answers.any()
+    predictions = models[0].predict(X).toarray()
+    assert predictions.any()
     for model in models[1:]:
-        answer = model.predict(X)
-        np.testing.assert_array_equal(answer.toarray() if sp.issparse(answer) else answer, answers)
+        predicted = model.predict(X)
+        np.testing.assert_array_equal(predicted.toarray() if sp.issparse(predicted) else predicted, predictions)
 
 
 def test_zeros_that_are_stored_are_zeros(tagged):
@@ -87,7 +87,7 @@ def test_zeros_that_are_stored_are_zeros(tagged):
 
 
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.int64, np.uint8, np.float32, np.float64])
-def test_answers_are_of_the_kind_of_y(tagged, dtype):
+def test_predictions_are_of_the_kind_of_y(tagged, dtype):
     X, Y = few(tagged, 60)
     dense = LabelTreeClassifier(random_state=0).fit(X, Y.toarray().astype(dtype)).predict(X)
     sparse = LabelTreeClassifier(random_state=0).partial_fit(X, Y.astype(dtype)).predict(X)
@@ -107,7 +107,7 @@ def test_one_label_a_row_is_the_same_tree_as_a_vector_or_a_matrix(text):
     np.testing.assert_array_equal(vector.predict(X), matrix.predict_topk(X, 1)[0].ravel())
 
 
-# -- answers ---------------------------------------------------------------------------------------------------
+# -- predictions ---------------------------------------------------------------------------------------------------
 
 
 def test_probabilities_and_threshold(model, tagged):
@@ -136,7 +136,7 @@ def test_topk_is_sorted_complete_and_a_prefix_of_the_next(model, tagged):
     np.testing.assert_allclose(np.exp(scores), np.take_along_axis(chances, labels, axis=1), rtol=1e-3, atol=1e-6)
 
 
-def test_columns_never_set_are_never_answered(model, tagged):
+def test_columns_never_set_are_never_predicted(model, tagged):
     X = tagged[0]
     assert model.classes_.tolist() == list(range(62))
     assert not model.predict_proba(X)[:, 60:].any()
@@ -202,7 +202,7 @@ def test_a_threshold_set_after_training_is_checked_too(model, tagged, value):
         other.fit(*tagged)
 
 
-def test_a_dense_answer_that_is_too_large_is_refused(tagged, monkeypatch):
+def test_a_dense_prediction_that_is_too_large_is_refused(tagged, monkeypatch):
     X, Y = few(tagged)
     monkeypatch.setattr(multilabel, "_DENSE_CELLS", 62 * 299)
     dense, sparse = (LabelTreeClassifier(random_state=0).fit(X, y) for y in (Y.toarray(), Y))

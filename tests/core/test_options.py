@@ -184,7 +184,7 @@ def test_paths_said_to_reach_every_leaf_do(n_labels, blobs):
         assert n_leaves <= beam or not clf._reaches_all()
 
 
-def test_many_labels_a_row_learn_less_and_trust_the_paths_more(blobs):
+def test_many_labels_per_row_learn_less_and_trust_the_paths_more(blobs):
     X, _ = blobs
     for n_true, expected in ((5, (1.0, 0.5)), (10, (0.5, 0.5 * 2**0.5)), (40, (0.125, 1.0))):
         Y = np.zeros((len(X), 60))

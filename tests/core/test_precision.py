@@ -1,4 +1,4 @@
-"""Slim files with rounded weights: smaller, nearly the same answers, the same bytes when saved again."""
+"""Slim files with rounded weights: smaller, nearly the same predictions, the same bytes when saved again."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def fitted(digits):
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_rounded_files_are_smaller_and_answer_nearly_the_same(tmp_path, digits, fitted, name):
+def test_rounded_files_are_smaller_and_predict_nearly_the_same(tmp_path, digits, fitted, name):
     clf, X, y = fitted(name), digits[2], digits[3]
     sizes, accuracy = {}, {}
     for precision in ("float32", "float16", "int8"):
@@ -93,7 +93,7 @@ def test_features_in_units_far_apart_survive(tmp_path, digits, name, precision):
     assert load_model(tmp_path / "m").score(X_test * units, y_test) > clf.score(X_test * units, y_test) - 0.03
 
 
-def test_several_labels_a_row(tmp_path):
+def test_several_labels_per_row(tmp_path):
     rng = np.random.default_rng(0)
     X = sp.random_array((300, 500), density=0.02, rng=rng, format="csr", dtype=np.float32)
     Y = sp.random_array((300, 50), density=0.05, rng=rng, format="csr") != 0

@@ -1,4 +1,4 @@
-"""Single rows without a check: the same answers as those that are checked."""
+"""Single rows without a check: the same predictions as those that are checked."""
 
 import numpy as np
 import pytest
@@ -25,13 +25,13 @@ def digits():
 
 @pytest.mark.parametrize("model", KINDS, ids=str)
 @pytest.mark.parametrize("wide", [False, True])
-def test_it_answers_as_the_model(model, wide, digits):
+def test_it_predicts_as_the_model(model, wide, digits):
     X, y = digits
     X = sp.csr_matrix(sp.hstack([sp.csr_matrix(X)] * 5), dtype=np.float32) if wide else X
     model.fit(X, y)
-    answer = model.predictor(k=3)
+    predict = model.predictor(k=3)
     for i in range(20):
-        labels, scores = answer(X[i] if not wide else X[[i]])
+        labels, scores = predict(X[i] if not wide else X[[i]])
         expected, expected_scores = model.predict_topk(X[[i]], 3)
         np.testing.assert_array_equal(labels, expected[0])
         # Another kernel, compiled on its own: sums may be taken in another order.
@@ -41,11 +41,11 @@ def test_it_answers_as_the_model(model, wide, digits):
 def test_it_follows_a_model_that_learns_and_grows(digits):
     X, y = digits
     model = RecallTreeClassifier(random_state=0).partial_fit(X[:50], y[:50])
-    answer = model.predictor()
+    predict = model.predictor()
     for first in range(50, 600, 50):
         model.partial_fit(X[first : first + 50], y[first : first + 50] + 10 * first)  # ever new classes
         for i in range(first, first + 50, 7):
-            assert answer(X[i])[0] == model.predict(X[i : i + 1])
+            assert predict(X[i])[0] == model.predict(X[i : i + 1])
 
 
 def test_labels_may_be_text(digits):
@@ -70,11 +70,11 @@ def test_a_model_that_knows_nothing_has_none():
 def test_rows_of_another_form_are_refused(digits):
     X, y = digits
     model = RecallTreeClassifier(n_epochs=1, random_state=0).fit(X, y)
-    answer = model.predictor()
+    predict = model.predictor()
     sparse = sp.csr_matrix(X)
     for row in (X[0][:63], X[:2], sparse[[0]].tocsc(), sparse[:2], X[0].tolist()):
         with pytest.raises(ValueError, match="64"):
-            answer(row)
+            predict(row)
 
 
 @pytest.mark.parametrize("n_features", [64, 640])
@@ -83,29 +83,29 @@ def test_a_row_whose_arrays_lead_outside_is_refused(n_features, dtype):
     """A column of 10**9 ended the process."""
     X = sp.random(60, n_features, 0.1, "csr", np.float32, random_state=0)
     model = RecallTreeClassifier(n_epochs=1, random_state=0).fit(X, np.arange(60) % 7)
-    answer = model.predictor()
+    predict = model.predictor()
     good = X[[0]]
     good.indices, good.indptr = good.indices.astype(dtype), good.indptr.astype(dtype)
     expected = model.predict(X[[0]])
-    assert answer(good)[0] == expected
+    assert predict(good)[0] == expected
     for column in (10**9, -(10**9), n_features, -1):
         for place in (0, -1):
             bad = good.copy()
             bad.indices[place] = column
             with pytest.raises(ValueError, match="not a valid CSR"):
-                answer(bad)
+                predict(bad)
     for indptr in ([0, 10**9], [0, -1], [-5, good.nnz], [0, good.nnz + 1]):
         bad = good.copy()
         bad.indptr[:] = indptr
         with pytest.raises(ValueError, match="not a valid CSR"):
-            answer(bad)
-    assert answer(sp.csr_matrix((1, n_features), dtype=np.float32))[0] == model.predict(sp.csr_matrix((1, n_features)))
+            predict(bad)
+    assert predict(sp.csr_matrix((1, n_features), dtype=np.float32))[0] == model.predict(sp.csr_matrix((1, n_features)))
 
 
-def test_answers_are_the_callers_own(digits):
+def test_predictions_are_the_callers_own(digits):
     X, y = digits
-    answer = RecallTreeClassifier(n_epochs=1, random_state=0).fit(X, y).predictor(2)
-    _, scores = answer(X[0])
+    predict = RecallTreeClassifier(n_epochs=1, random_state=0).fit(X, y).predictor(2)
+    _, scores = predict(X[0])
     kept = scores.copy()
-    answer(X[1])
+    predict(X[1])
     np.testing.assert_array_equal(scores, kept)

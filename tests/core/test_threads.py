@@ -16,7 +16,7 @@ from manyclass.estimators import ESTIMATORS
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_every_answer_is_that_of_a_state_between_two_calls(name, tmp_path):
+def test_every_prediction_is_that_of_a_state_between_two_calls(name, tmp_path):
     options = {} if name == "spectral-tree" else {"n_epochs": 1}
     soak = Soak(ESTIMATORS[name](random_state=0, **options), 0, tmp_path)
     soak.run(50 if hasattr(soak.model, "partial_fit") else 8)

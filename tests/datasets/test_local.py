@@ -29,13 +29,13 @@ def write(tmp_path, monkeypatch):
 def test_one_label_per_row(write):
     y_train, y_test = np.array([4, 0, 9]), np.array([1, 0])
     write("small", **pack_matrix(TRAIN, "X_train"), **pack_matrix(TEST, "X_test"), y_train=y_train, y_test=y_test)
-    answer = load("small")
-    np.testing.assert_array_equal(answer[0].toarray(), TRAIN)
-    np.testing.assert_array_equal(answer[1], y_train)
-    np.testing.assert_array_equal(answer[2].toarray(), TEST)
-    np.testing.assert_array_equal(answer[3], y_test)
-    assert [part.dtype for part in answer] == [np.float32, np.int32, np.float32, np.int32]
-    assert answer[0].format == answer[2].format == "csr"
+    parts = load("small")
+    np.testing.assert_array_equal(parts[0].toarray(), TRAIN)
+    np.testing.assert_array_equal(parts[1], y_train)
+    np.testing.assert_array_equal(parts[2].toarray(), TEST)
+    np.testing.assert_array_equal(parts[3], y_test)
+    assert [part.dtype for part in parts] == [np.float32, np.int32, np.float32, np.int32]
+    assert parts[0].format == parts[2].format == "csr"
 
 
 def test_many_labels_per_row(write):
@@ -47,11 +47,11 @@ def test_many_labels_per_row(write):
         **pack_matrix(TEST > 0, "X_test"),
         **pack_matrix(Y_test, "Y_test"),
     )
-    answer = load("tags")
-    np.testing.assert_array_equal(answer[0].toarray(), TRAIN > 0)
-    np.testing.assert_array_equal(answer[1].toarray(), Y_train)
-    np.testing.assert_array_equal(answer[3].toarray(), Y_test)
-    assert [part.dtype for part in answer] == [np.float32, np.int8, np.float32, np.int8]
+    parts = load("tags")
+    np.testing.assert_array_equal(parts[0].toarray(), TRAIN > 0)
+    np.testing.assert_array_equal(parts[1].toarray(), Y_train)
+    np.testing.assert_array_equal(parts[3].toarray(), Y_test)
+    assert [part.dtype for part in parts] == [np.float32, np.int8, np.float32, np.int8]
 
 
 def test_dense_inputs_are_scaled(write):

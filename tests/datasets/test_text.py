@@ -24,22 +24,22 @@ def weigh(train: np.ndarray, rows: np.ndarray) -> np.ndarray:
 @given(train=counts, rows=counts)
 def test_weights_follow_the_formula(train, rows):
     transformer = tfidf_transformer().fit(sp.csr_matrix(train))
-    answer = transformer.transform(sp.csr_matrix(rows))
-    assert answer.dtype == np.float32
-    np.testing.assert_allclose(answer.toarray(), weigh(train, rows), atol=1e-6)
+    weighted = transformer.transform(sp.csr_matrix(rows))
+    assert weighted.dtype == np.float32
+    np.testing.assert_allclose(weighted.toarray(), weigh(train, rows), atol=1e-6)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix, sp.csr_array, sp.csc_matrix])
 def test_every_form_of_input_gives_the_same(form):
     rows = np.array([[3, 1, 0], [0, 1, 0], [0, 0, 0]], dtype=np.float32)
-    answer = tfidf_transformer().fit_transform(form(rows))
-    assert answer.dtype == np.float32
-    np.testing.assert_allclose(answer.toarray(), weigh(rows, rows), atol=1e-6)
+    weighted = tfidf_transformer().fit_transform(form(rows))
+    assert weighted.dtype == np.float32
+    np.testing.assert_allclose(weighted.toarray(), weigh(rows, rows), atol=1e-6)
 
 
 def test_rows_without_words_stay_zero():
-    answer = tfidf_transformer().fit_transform(sp.csr_matrix([[0.0, 0.0], [1.0, 2.0]]))
-    np.testing.assert_array_equal(answer.toarray()[0], [0, 0])
+    weighted = tfidf_transformer().fit_transform(sp.csr_matrix([[0.0, 0.0], [1.0, 2.0]]))
+    np.testing.assert_array_equal(weighted.toarray()[0], [0, 0])
 
 
 def test_input_is_not_changed():

@@ -9,7 +9,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from manyclass.io import Reading, Source, weighting
 from manyclass.io.tables import layout_of, table_rows
-from manyclass.io.weighting import Counts, Layout, Quantiles, weigh
+from manyclass.io.weighting import Layout, Quantiles, RawCounts, weigh
 
 TEXTS = ["red shoes for men", "blue shoes", "red hat red scarf", "a blue hat for winter", "shoes shoes shoes hat"]
 NEW = ["red shoes unknown", "nothing at all", "hat winter scarf"]
@@ -19,7 +19,7 @@ WORDS = Reading(format="csv", label="l", text=("t",), labels="one", label_kind="
 def counted(path, reading):
     """The reading with the weights of a file, and its features."""
     source = Source(path, reading)
-    counts = Counts(layout_of(source.reading), source.reading.numbers, source.reading.idf)
+    counts = RawCounts(layout_of(source.reading), source.reading.numbers, source.reading.idf)
     chunks = list(source.chunks(2))
     for chunk in chunks:
         counts.add(chunk.X)
@@ -89,7 +89,7 @@ def test_constant_and_empty_columns(make):
 
 def test_a_sample_of_the_numbers_covers_the_whole_file(monkeypatch):
     monkeypatch.setattr(weighting, "_SAMPLE", 100)
-    counts = Counts(layout_of(Reading(numeric=("n",), weighted=True)), ("n",), True)
+    counts = RawCounts(layout_of(Reading(numeric=("n",), weighted=True)), ("n",), True)
     for first in range(0, 3000, 37):
         values = np.arange(first, min(3000, first + 37), dtype=np.float32)[:, None]
         raw = sp.hstack([sp.csr_array((len(values), counts.layout.first_number)), sp.csr_array(values)], format="csr")
@@ -102,7 +102,7 @@ def test_a_sample_of_the_numbers_covers_the_whole_file(monkeypatch):
 def test_known_words_keep_their_weights_when_a_model_goes_on_learning(make):
     reading, _ = counted(table(make, TEXTS), Reading(**{**WORDS.__dict__, "idf": True}))
     raw = Source(make("b.csv", "t,l\nnew words,x\nred words,y\n"), Reading(**{**WORDS.__dict__, "idf": True}))
-    counts = Counts(layout_of(reading), (), True, reading.weighting)
+    counts = RawCounts(layout_of(reading), (), True, reading.weighting)
     for chunk in raw.chunks():
         counts.add(chunk.X)
     more = counts.weighting()
@@ -148,7 +148,7 @@ def raw_rows(seed: int, n: int) -> sp.csr_array:
 @pytest.mark.parametrize("idf", [True, False])
 def test_new_words_do_not_depend_on_the_division_into_calls(idf):
     first, later = raw_rows(0, 3), raw_rows(1, 30)
-    counts = Counts(LAYOUT, (), idf)
+    counts = RawCounts(LAYOUT, (), idf)
     counts.add(first)
     start = counts.weighting()
     at_once = start.with_rows(later, LAYOUT, idf)

@@ -58,7 +58,7 @@ def test_predictions_equal_reference(seed, sparse, online, n_labels, kind, **opt
     moved = moved.toarray() if sparse else moved
     for i, x in enumerate(moved.astype(float)):
         factor = reference.row_scale(x, options.normalize, scale.n_rows[0], scale.sq_norm[0])
-        expected = tree.answer(factor * x)
+        expected = tree.predict(factor * x)
         alone = model.predict(options, state, as_batch(X[i : i + 1], sparse), n_labels, n_labels)
         for found in (Predictions(*(part[i] for part in together)), Predictions(*(part[0] for part in alone))):
             same_prediction(found, expected, n_labels)

@@ -73,12 +73,12 @@ def test_kernel_equals_reference(seed, n_labels, sparse, learner, **options):
         np.testing.assert_allclose(state["candidates"].mass[node.number, :size], list(node.leaf_counts.values()))
     assert state["seen"].mass[0] == pytest.approx(tree.mass)
     assert state["seen"].wrong_mass[0] == pytest.approx(tree.wrong_mass)
-    same_answers(config, state, tree, X, sparse, n_labels)
+    same_predictions(config, state, tree, X, sparse, n_labels)
 
 
-def same_answers(config, state, tree, X, sparse, n_labels):
-    answers = model.predict(config, state, as_batch(X, sparse), n_labels, n_labels)
-    for x, labels, scores, work in zip(X.astype(float), *answers, strict=True):
+def same_predictions(config, state, tree, X, sparse, n_labels):
+    predictions = model.predict(config, state, as_batch(X, sparse), n_labels, n_labels)
+    for x, labels, scores, work in zip(X.astype(float), *predictions, strict=True):
         expected, (_, depth) = tree.shares(x), tree.leaf(x)
         if tree.close_calls:
             return
@@ -105,9 +105,9 @@ def test_the_means_are_true_means():
     ones = Dense(np.ones((1000, 1), np.float32))
     model.learn(config, state, ones, (np.arange(1000) % 2).astype(np.int32), np.ones(1000))
     state["router"].bias[0] = 1.0
-    state["nodes"].margin[0] = state["nodes"].taught[0] = 0.0
+    state["nodes"].margin[0] = state["nodes"].margin_mass[0] = 0.0
     model.learn(config, state, ones, (np.arange(1000) % 2).astype(np.int32), np.ones(1000))
-    assert state["nodes"].margin[0] / state["nodes"].taught[0] == pytest.approx(1.0, abs=1e-4)
+    assert state["nodes"].margin[0] / state["nodes"].margin_mass[0] == pytest.approx(1.0, abs=1e-4)
 
 
 def test_a_separable_pair_parts_at_the_root():
@@ -118,9 +118,9 @@ def test_a_separable_pair_parts_at_the_root():
     state = model.init(config, 1)
     batch = Dense(X.astype(np.float32))
     model.learn(config, state, batch, y, np.ones(400))
-    answers = model.predict(config, state, batch, 1, 2)
-    assert np.mean(answers.labels[:, 0] == y) > 0.99
-    assert answers.work[:, 0].max() <= 4
+    predictions = model.predict(config, state, batch, 1, 2)
+    assert np.mean(predictions.labels[:, 0] == y) > 0.99
+    assert predictions.work[:, 0].max() <= 4
 
 
 def test_without_swap_the_tree_stops_growing():

@@ -67,8 +67,8 @@ def test_kernel_equals_reference(seed, n_labels, sparse, learner, **options):
         assert (children == [-1, -1]) == (node.children is None)
         todo += zip(node.children or [], children, strict=False)
     assert not grown
-    answers = model.predict(config, state, as_batch(X, sparse), n_labels, n_labels)
-    for x, labels, scores, work in zip(X.astype(float), *answers, strict=True):
+    predictions = model.predict(config, state, as_batch(X, sparse), n_labels, n_labels)
+    for x, labels, scores, work in zip(X.astype(float), *predictions, strict=True):
         depth, shares = tree.leaf(x)[1], tree.shares(x)
         if tree.close_calls:
             return
@@ -84,7 +84,7 @@ def test_kernel_equals_reference(seed, n_labels, sparse, learner, **options):
 
 
 @pytest.mark.parametrize("guests", [False, True])
-def test_a_leaf_with_several_classes_answers_the_heaviest(guests):
+def test_a_leaf_with_several_classes_predicts_the_heaviest(guests):
     rng = np.random.default_rng(0)
     y = rng.choice(7, 500, p=[0.05, 0.05, 0.6, 0.1, 0.1, 0.05, 0.05]).astype(np.int32)
     X = rng.normal(size=(500, 4)).astype(np.float32)
@@ -138,5 +138,5 @@ def test_a_class_that_returns_finds_its_statistics():
     table, tree = state["table"], state["tree"]
     alive = np.isin(table.key >> 32, tree.identity[np.unique(tree.children[tree.children >= 0])])
     suspended = np.flatnonzero(alive & (table.active == 0))
-    assert len(suspended) and (table.taught[suspended] > 0).any()
+    assert len(suspended) and (table.margin_mass[suspended] > 0).any()
     assert (table.side[suspended] == -1).all()

@@ -131,7 +131,7 @@ def test_paths_start_at_the_root_and_reach_the_depth(tree, many):
     assert single.diagnose(*many)["depth"] == pytest.approx(lengths.mean() - 1)
 
 
-def test_diagnosis_agrees_with_the_answers(tree, many):
+def test_diagnosis_agrees_with_the_predictions(tree, many):
     X, y = many[0][900:], many[1][900:]
     report = tree.diagnose(X, y)
     assert list(report) == [
@@ -237,7 +237,7 @@ def test_table_bits_bound_the_weights(many):
     assert tree.score(X, y) > 0.1  # sixteen times better than chance, in a table a third of what is needed
 
 
-def test_threads_give_the_same_answers(tree, many, monkeypatch):
+def test_threads_give_the_same_predictions(tree, many, monkeypatch):
     X = many[0]
     expected = tree.predict_topk(X, 4)
     monkeypatch.setattr(prediction, "BLOCK", 100)
@@ -274,7 +274,7 @@ def test_clone_forgets_what_was_learned(tree):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("n_classes", [5, 8, 16, 32])
 def test_easy_classes_are_all_found_whatever_their_number(seed, n_classes):
-    """Training must count as deep as answers go, also when the depth limit falls as candidate lists widen."""
+    """Training must count as deep as predictions go, also when the depth limit falls as candidate lists widen."""
     X, y = make_blobs(50 * n_classes, centers=n_classes, n_features=8, random_state=seed)
     tree = RecallTreeClassifier(random_state=0).fit(X, y)
     assert tree.diagnose(X, y)["recall"] > 0.97

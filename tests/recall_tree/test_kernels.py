@@ -258,7 +258,7 @@ def test_a_label_at_home_nowhere_teaches_nothing():
 
 @pytest.mark.parametrize("n", [2, 3, 6, 7, 100])
 def test_rounding_does_not_choose_a_side(n):
-    """The rise in a pure child is zero up to rounding, and must leave an untaught router where it was: right."""
+    """The rise in a pure child is zero up to rounding, and must leave an untrained router where it was: right."""
     options = resolve(router=SGD(1.0), n_candidates=4, max_depth=1)
     state = model.init(options, 2)
     batch = Dense(np.ones((n + 1, 2), np.float32))

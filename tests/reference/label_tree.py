@@ -135,7 +135,7 @@ class LabelTree:
             paths = sorted(below, key=lambda path: -path[1])[: self.beam]
         return paths
 
-    def answer(self, x):
+    def predict(self, x):
         """[(label, score)] of all labels reached, best first."""
         scored = []
         for n, chance in self.leaves(x):

@@ -7,7 +7,7 @@ Prediction" (2015), with the same departures as the package:
 - hinge or logistic loss beside the absolute one; the router's sign before its step, or the target, decides the way;
 - a leaf splits when the mass beside its heaviest label is more than split_mass, and its children begin with nothing;
 - no swap where the lightest leaf has no grandparent; a recycled node keeps its router, as in VW;
-- an empty leaf answers as the first node above it that was counted as a leaf.
+- an empty leaf predicts as the first node above it that was counted as a leaf.
 """
 
 import math
@@ -76,9 +76,9 @@ class LomTree:
     def learn(self, x, label, weight=1.0):
         if weight <= 0:
             return
-        answer = self.shares(x)
+        predicted = self.shares(x)
         self.mass += weight
-        self.wrong_mass += 0.0 if answer and answer[0][0] == label else weight
+        self.wrong_mass += 0.0 if predicted and predicted[0][0] == label else weight
         self.labels.add(label)
         self.scale.observe(x)
         node, depth = self.root, 0

@@ -2,10 +2,10 @@
 
 Written from Algorithm 1 and §III of "Modified Logarithmic Time Online Multiclass Train and Prediction" (2018), with the
 same choices as the package: margins cut to -1..1 and taken before the router's step, the side by the means before the
-row, equality goes left; an answer passes over a child without a class.
+row, equality goes left; a prediction passes over a child without a class.
 
-With guests, which the paper does not have: a row goes on as an answer would where a router's sign leads away from its
-class, is counted at a leaf, and splits it as in a LOM tree. Children are never deleted then.
+With guests, which the paper does not have: a row goes on as a prediction would where a router's sign leads away from
+its class, is counted at a leaf, and splits it as in a LOM tree. Children are never deleted then.
 """
 
 import math
@@ -54,7 +54,7 @@ class MlomTree:
         return node, depth
 
     def shares(self, x):
-        """{label: share} that a leaf answers, of the first node above it that was counted at."""
+        """{label: share} that a leaf predicts, of the first node above it that was counted at."""
         node, _ = self.leaf(x)
         if not self.guests:
             return {label: 1.0 for label in node.active}
@@ -110,7 +110,7 @@ class MlomTree:
         node.margins.setdefault(label, []).append((float(np.clip(route, -1, 1)), weight))
 
     def visit(self, node, depth, x, label, weight):
-        """As a guest from here on: where an answer would go."""
+        """As a guest from here on: where a prediction would go."""
         self.n_visits += 1
         while True:
             if not node.children:

@@ -176,9 +176,9 @@ class RecallTree:
     def learn(self, x, label, weight=1.0):
         if weight <= 0:
             return
-        answer = self.scores(x)
+        predicted = self.scores(x)
         self.mass += weight
-        self.wrong_mass += 0.0 if answer and answer[0][0] == label else weight
+        self.wrong_mass += 0.0 if predicted and predicted[0][0] == label else weight
         self.scale.observe(x)
         met = self.candidates(x)
         scored = {known: self.score(x, known, home) for known, home in met.items()}

@@ -366,9 +366,9 @@ def test_slow_clients_are_cut_off(served, monkeypatch):
     async def ask(begin: bytes) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(begin)
-        answer = await asyncio.wait_for(reader.read(), 30)
+        response = await asyncio.wait_for(reader.read(), 30)
         writer.close()
-        return answer
+        return response
 
     thread = threading.Thread(target=server.run)
     thread.start()

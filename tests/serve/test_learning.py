@@ -171,16 +171,16 @@ def test_new_words_are_learned(served):
 
 def test_a_row_that_cannot_be_learned_is_refused_once(served, monkeypatch):
     """Should a row pass the checks and fail all the same, the others are learned, also after a restart."""
-    from manyclass.serve.rows import Labels
+    from manyclass.serve.rows import RequestLabels
 
-    original = Labels.array
+    original = RequestLabels.array
 
     def array(self, rows):
         if ["poison"] in rows:
             raise RuntimeError("cannot be learned")
         return original(self, rows)
 
-    monkeypatch.setattr(Labels, "array", array)
+    monkeypatch.setattr(RequestLabels, "array", array)
     model, clean = served("bad", start=False), served("clean")
     learn(model, [("dog", "animal"), ("cat", "poison"), ("cow", "animal")])
     model.start()
@@ -195,7 +195,7 @@ def test_a_row_that_cannot_be_learned_is_refused_once(served, monkeypatch):
 def test_the_journal_refuses_when_the_disk_is_full(served, monkeypatch):
     model = served()
     learn(model, texts(1))
-    model.journal._writer.execute("PRAGMA max_page_count = 1")  # SQLite answers as if the disk were full
+    model.journal._writer.execute("PRAGMA max_page_count = 1")  # SQLite reports an error as if the disk were full
     with pytest.raises(JournalFull, match="full"):
         learn(model, [("x" * 20_000, "animal")])
     assert "full" in model.journal.error

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from manyclass import LabelTreeClassifier, load_model
+from manyclass.core.state import flatten
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +44,14 @@ def test_pickle_and_joblib(fitted, tmp_path):
     model, X = fitted
     expected = model.predict_topk(X, 2)
     joblib.dump(model, tmp_path / "m.joblib")
-    for again in (pickle.loads(pickle.dumps(model)), joblib.load(tmp_path / "m.joblib")):
+    before = (tmp_path / "m.joblib").read_bytes()
+    mapped = joblib.load(tmp_path / "m.joblib", mmap_mode="r")
+    assert all(array.flags.writeable for array in flatten(mapped._state).values())  # as arrays that are not mapped
+    for again in (pickle.loads(pickle.dumps(model)), joblib.load(tmp_path / "m.joblib"), mapped):
         assert all(np.array_equal(a, b) for a, b in zip(again.predict_topk(X, 2), expected, strict=True))
         again.partial_fit(X[:5], np.full(5, 9))
         assert 9 in again.classes_
+    assert (tmp_path / "m.joblib").read_bytes() == before
 
 
 def test_skops(fitted, tmp_path):

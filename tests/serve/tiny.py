@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from manyclass.cli import train
+from manyclass.cli.main import train
 
 WORDS = {
     "animal": "dog cat horse cow sheep fur tail paw bark milk",
@@ -31,7 +31,5 @@ def train_model(folder: Path, name: str = "things.model", seed: int = 0, several
     data, model = folder / "rows.jsonl", folder / name
     rows = [{"text": text, "label": [label, "any"] if several else label} for text, label in texts(400, seed)]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    plain = {"seed": 0, "shuffle": True, "max_memory": 1.0, "resume": False, "threads": 1, "as_json": True}
-    reading = {"label": "label", "text": ["text"], "feature_bits": 12}
-    train.run(data=str(data), model=str(model), reading=reading, **plain)
+    train(data=str(data), model=str(model), label="label", text=["text"], feature_bits=12, as_json=True)
     return model

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from ..core import model_file
 from ..core.model_file import ModelFormatError, check_target, lock
+from ..core.model_file import replaced as replaced
 from ..io import COLUMN_KINDS, DELIMITERS, TABLES, Reading, Source, known_format
 from .messages import CommandError
 
@@ -122,22 +123,6 @@ def check_model_name(path: str) -> None:
             model_file.read(path, verify=False)
         except ModelFormatError as error:
             raise CommandError(f"--model {path}: this file is not a model and would be overwritten.") from error
-
-
-@contextmanager
-def replaced(path: str) -> Iterator[BinaryIO]:
-    """A new file that gets its name when it is complete; an error leaves an existing file unchanged."""
-    part = f"{path}.part"
-    try:
-        with open(part, "wb") as file:
-            yield file
-        os.replace(part, path)
-    except OSError as error:
-        error.filename = error.filename or path
-        raise
-    finally:
-        if os.path.exists(part):
-            os.unlink(part)
 
 
 @contextmanager

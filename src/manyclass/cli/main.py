@@ -46,12 +46,13 @@ def command(declaration: Callable[..., None]) -> Callable[..., None]:
     own = signature(declaration).parameters
     shared = signature(reading_options).parameters if "reading" in own else {}
 
-    def call(**options: Any) -> None:
+    def call(**given: Any) -> None:
+        options = {p.name: p.default for p in parameters} | given
         if shared:
             reading = {option: options.pop(option) for option in shared}
             # 0 and False are values (--index-base, --no-idf), so compare with the default.
-            given = {k: v for k, v in reading.items() if v is not None and v is not shared[k].default and v != []}
-            options["reading"] = given
+            changed = {k: v for k, v in reading.items() if v is not None and v is not shared[k].default and v != []}
+            options["reading"] = changed
         import_module(f".{name}", __package__).run(**options)
 
     parameters = [p for p in own.values() if p.name != "reading"] + list(shared.values())

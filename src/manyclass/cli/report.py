@@ -3,6 +3,8 @@
 import io
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
+from importlib.resources import files
+from string import Template
 from typing import Any
 
 from ..metrics import RiskCoverage, risk_coverage_plot
@@ -133,53 +135,6 @@ def _draw_thresholds(axes: Any, metrics: dict[str, Any]) -> None:
 
 # -- HTML ----------------------------------------------------------------------------------------------------------
 
-_STYLE = """
-:root { color-scheme: light; --ink: #1c2128; --soft: #59636e; --line: #d9dee4; --back: #f5f7f9; }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--back); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
-main { max-width: 1120px; margin: 0 auto; padding: 24px 16px 48px; }
-h1 { font-size: 24px; margin: 0 0 4px; overflow-wrap: anywhere; }
-h2 { font-size: 17px; margin: 0 0 10px; }
-p { margin: 0 0 8px; }
-.soft { color: var(--soft); overflow-wrap: anywhere; }
-.warning { background: #fff4d6; border: 1px solid #e3bf57; border-radius: 6px; padding: 10px 14px; margin: 16px 0 0;
-  overflow-wrap: anywhere; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(120px, 1fr)); gap: 12px; margin: 20px 0 0; }
-.card, section { background: white; border: 1px solid var(--line); border-radius: 8px; }
-.card { padding: 12px 14px; }
-.card { display: flex; flex-direction: column; justify-content: space-between; line-height: 1.35; }
-.card b { font-size: 17px; font-variant-numeric: tabular-nums; margin-top: 4px; white-space: nowrap; }
-.grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 340px), 1fr)); gap: 16px;
-  margin-top: 16px; align-items: start; }
-.two { grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr)); }
-section { padding: 16px; min-width: 0; }
-section.wide { grid-column: 1 / -1; }
-section > div { overflow-x: auto; }
-svg { width: 100%; height: auto; display: block; max-width: 480px; margin: 0 auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th { text-align: left; font-weight: 600; color: var(--soft); border-bottom: 1px solid var(--line); }
-th, td { padding: 4px 0 4px 16px; vertical-align: top; }
-th:first-child, td:first-child { padding-left: 0; }
-td { border-bottom: 1px solid #eef1f4; overflow-wrap: break-word; }
-td.long { min-width: 14em; }
-.number { text-align: right; white-space: nowrap; }
-"""
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body><main>
-{body}
-</main></body>
-</html>
-"""
-
 
 def write_report(evaluation: Evaluation, metrics: dict[str, Any], path: str, model: str) -> None:
     """Write the report of a model."""
@@ -207,8 +162,9 @@ def write_comparison(results: dict[str, Any], path: str, data: str, tables: Sequ
 
 def _write_page(path: str, title: str, text: str, parts: Sequence[str]) -> None:
     body = "\n".join([f"<h1>{_text(title)}</h1>", f'<p class="soft">{_text(text)}</p>', *parts])
+    page = (files(__package__) / "report.html").read_text(encoding="utf-8")
     with replaced(path) as file:
-        file.write(_PAGE.format(title=_text(title), style=_STYLE, body=body).encode())
+        file.write(Template(page).substitute(title=_text(title), body=body).encode())
 
 
 def _boxes(warnings: Sequence[str]) -> list[str]:

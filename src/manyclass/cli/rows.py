@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from ..core.protocol import Labels
 from ..io import Chunk, Reading, Source
-from ..io.weighting import Counts, weigh
+from ..io.weighting import RawCounts, weigh
 from ..trained import LabelColumns
 from .messages import CommandError, stderr
 
@@ -40,12 +40,12 @@ class Features:
 
     def __init__(self, reading: Reading, base: Reading | None = None) -> None:
         self.reading = reading
-        self._counts: Counts | None = None
+        self._counts: RawCounts | None = None
         if reading.weighted and reading.weighting is None:
             from ..io.tables import layout_of  # scikit-learn's vectorizers take a while to import
 
             before = None if base is None else base.weighting
-            self._counts = Counts(layout_of(reading), reading.numbers, reading.idf, before)
+            self._counts = RawCounts(layout_of(reading), reading.numbers, reading.idf, before)
 
     @property
     def raw_width(self) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..datasets import cache_folder, load_wordnet
-from . import train
+from .main import train
 from .messages import CommandError, stderr
 
 
@@ -66,7 +66,5 @@ def _demo_model() -> str:
             for row, label in zip(data.X_train, data.y_train, strict=True):
                 text = " ".join(words[row.indices])
                 file.write(json.dumps({"text": text, "label": names[label]}) + "\n")
-        reading = {"label": "label", "text": ["text"]}
-        plain = {"seed": 0, "shuffle": True, "max_memory": 1.0, "resume": False, "threads": -1, "as_json": False}
-        train.run(data=table, model=str(path), reading=reading, **plain)
+        train(data=table, model=str(path), label="label", text=["text"], threads=-1)
     return str(path)

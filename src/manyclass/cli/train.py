@@ -15,8 +15,8 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -40,29 +40,8 @@ _BATCH = 1 << 10  # rows learned before the next check for an interrupt
 _FINGERPRINT = 1 << 20  # bytes at the start and at the end of a file
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """The options of the command."""
-
-    data: str
-    model: str
-    reading: dict[str, Any]
-    algorithm: str | None = None
-    option: list[str] | None = None
-    calibrate: str | None = None
-    test: str | None = None
-    label_text: str | None = None
-    hierarchy: str | None = None
-    epochs: int | None = None
-    seed: int
-    shuffle: bool
-    in_memory: bool | None = None
-    max_memory: float
-    checkpoint_every: int | None = None
-    resume: bool
-    start_from: str | None = None
-    threads: int
-    as_json: bool
+class Plan(SimpleNamespace):
+    """The options of the command, as `train` in `main.py` declares them."""
 
     @property
     def n_epochs(self) -> int:

@@ -11,8 +11,8 @@ import shlex
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from inspect import signature
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,22 +77,6 @@ class Setting(NamedTuple):
         return words + list(_reading_words(dict(self.features)))
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The options of the command."""
-
-    data: str
-    reading: dict[str, Any]
-    algorithm: str | None
-    minutes: float
-    trials: int | None
-    max_rows: int
-    epochs: int | None
-    seed: int
-    threads: int
-    as_json: bool
-
-
 class Rows(NamedTuple):
     """The rows of a file with some features."""
 
@@ -103,8 +87,7 @@ class Rows(NamedTuple):
 
 def run(**options: Any) -> None:
     """Search, and print the command line of the best setting."""
-    plan = Plan(**options)
-    search = Search(plan)
+    search = Search(SimpleNamespace(**options))
     interrupted = False
     try:
         search.run()
@@ -116,9 +99,9 @@ def run(**options: Any) -> None:
 
 
 class Search:
-    """Successive halving over settings."""
+    """Successive halving over settings. `plan` has the options of the command, as `tune` in `main.py` declares them."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SimpleNamespace) -> None:
         self.plan, self.start, self.n_trials = plan, time.perf_counter(), 0
         self.rng = np.random.default_rng(plan.seed)
         self._rows: dict[tuple, Rows] = {}

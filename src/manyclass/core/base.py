@@ -26,8 +26,8 @@ from .prediction import n_threads, progressive_error
 from .probabilities import CALIBRATION, ProbabilityMixin, rows_to_hold_out
 from .progress import Progress
 from .protocol import Labels, as_labels
-from .replay import BLOCK, FULL, REPEAT, TIMES, draw_slots, new_replay, remember, rows_of_slots, with_labels, with_space
-from .state import copy
+from .replay import BLOCK, FULL, REPEAT, TIMES, draw_slots, new_replay, rows_of_slots, store, with_labels, with_space
+from .state import copy, writable
 from .taxonomy import TaxonomyMixin
 from .validation import (
     HEAVIEST,
@@ -69,6 +69,15 @@ class ManyClassifier(
 
     _constraints: dict[str, Constraint]
     _dense_columns: str | None = None  # what `fit` does with dense columns: "centre", "shrink", or nothing
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over the attributes of a pickled model.
+
+        `joblib.load(path, mmap_mode="r")` makes its arrays read-only: Numba would compile all kernels again for them.
+        """
+        super().__setstate__(state)
+        if hasattr(self, "_state"):
+            self._state = {name: writable(group) for name, group in self._state.items()}
 
     @abstractmethod
     def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> Any:
@@ -291,7 +300,7 @@ class ManyClassifier(
     def _learn_chunk(self, X, batch, labels, weights, epoch: int) -> None:
         begin, n = 0, len(labels)
         while begin < n:
-            end, reason = remember(self._state["replay"], batch, labels, weights, begin)
+            end, reason = store(self._state["replay"], batch, labels, weights, begin)
             if reason == FULL:
                 longest = int(np.diff(X.indptr).max()) if sp.issparse(X) else X.shape[1]
                 self._state["replay"] = with_space(self._state["replay"], longest)

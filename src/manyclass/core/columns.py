@@ -20,15 +20,15 @@ _AT_A_TIME = 1 << 22  # values
 _LARGE = 0.9  # of the columns are not larger than usual; rare words have large weights
 
 
-class Columns(NamedTuple):
+class ColumnScaling(NamedTuple):
     """What is subtracted from the values of each feature, and what the rest is multiplied with."""
 
     shift: Annotated[Array, Field("f4", ("feature",))]
     factor: Annotated[Array, Field("f4", ("feature",), 1)]
 
 
-class Sizes(NamedTuple):
-    """Bounds of what is summed, without which sums cannot be exact."""
+class ColumnMaxima(NamedTuple):
+    """The largest values and weights, and the number of rows: exact sums (core/exact.py) require such bounds."""
 
     value: Array  # (feature,) the largest absolute value
     weight: Any
@@ -44,14 +44,14 @@ class Sums(NamedTuple):
     n_values: Array  # (feature,) of values that are not zero
 
 
-def measure(batch: Batch, weights: np.ndarray, n_features: int, centre: bool) -> Columns | None:
+def measure(batch: Batch, weights: np.ndarray, n_features: int, centre: bool) -> ColumnScaling | None:
     """The columns of training rows, dense ones centred if `centre`; None if they can stay as they are."""
     sums = column_sums(batch, weights, column_sizes(batch, weights, n_features), centre)
     return columns_of(sums, centre and isinstance(batch, Dense))
 
 
-def column_sizes(batch: Batch, weights: np.ndarray, n_features: int) -> Sizes:
-    """The sizes of some rows; those of all rows are `larger` ones."""
+def column_sizes(batch: Batch, weights: np.ndarray, n_features: int) -> ColumnMaxima:
+    """The largest values of some rows; `larger` joins those of two parts."""
     largest = np.zeros(n_features)
     if isinstance(batch, Dense):
         lowest, highest = batch.values.min(axis=0, initial=0.0), batch.values.max(axis=0, initial=0.0)
@@ -60,15 +60,15 @@ def column_sizes(batch: Batch, weights: np.ndarray, n_features: int) -> Sizes:
         for first in range(0, len(batch.values), _AT_A_TIME):  # so that temporary arrays are small
             part = slice(first, first + _AT_A_TIME)
             np.maximum.at(largest, batch.indices[part], np.abs(batch.values[part]).astype(float))
-    return Sizes(largest, weights.max(initial=0.0), len(weights))
+    return ColumnMaxima(largest, weights.max(initial=0.0), len(weights))
 
 
-def larger(a: Sizes, b: Sizes) -> Sizes:
+def larger(a: ColumnMaxima, b: ColumnMaxima) -> ColumnMaxima:
     """The sizes of the rows of both."""
-    return Sizes(np.maximum(a.value, b.value), max(a.weight, b.weight), a.n_rows + b.n_rows)
+    return ColumnMaxima(np.maximum(a.value, b.value), max(a.weight, b.weight), a.n_rows + b.n_rows)
 
 
-def column_sums(batch: Batch, weights: np.ndarray, sizes: Sizes, centre: bool) -> Sums:
+def column_sums(batch: Batch, weights: np.ndarray, sizes: ColumnMaxima, centre: bool) -> Sums:
     """The sums of some rows, weighted if dense columns will be centred; `sizes` are those of all rows."""
     n_features, n = len(sizes.value), sizes.n_rows
     value, square, count = np.zeros((2, n_features)), np.zeros((2, n_features)), np.zeros(n_features)
@@ -93,7 +93,7 @@ def column_sums(batch: Batch, weights: np.ndarray, sizes: Sizes, centre: bool) -
     return Sums(mass, value, square, count)
 
 
-def columns_of(sums: Sums, centre: bool) -> Columns | None:
+def columns_of(sums: Sums, centre: bool) -> ColumnScaling | None:
     """The columns from the sums of all rows; None if they can stay as they are."""
     weight, value, square = (parts.sum(axis=0) for parts in sums[:3])
     if centre:
@@ -102,12 +102,12 @@ def columns_of(sums: Sums, centre: bool) -> Columns | None:
         spread[spread <= 1e-6 * np.abs(mean)] = 0.0  # constant, up to rounding
         usual = np.median(spread[spread > 0]) if spread.any() else 1.0
         factor = np.where(spread > 0, np.clip(spread, usual / FAR, usual * FAR) / np.where(spread > 0, spread, 1), 0)
-        return Columns(mean.astype(np.float32), factor.astype(np.float32))
+        return ColumnScaling(mean.astype(np.float32), factor.astype(np.float32))
     sizes = np.sqrt(square / np.maximum(1, sums.n_values))
     most = FAR * np.quantile(sizes[sizes > 0], _LARGE) if sizes.any() else 0.0
     if most == 0 or (sizes <= most).all():
         return None
-    return Columns(np.zeros(len(sizes), np.float32), (most / np.maximum(sizes, most)).astype(np.float32))
+    return ColumnScaling(np.zeros(len(sizes), np.float32), (most / np.maximum(sizes, most)).astype(np.float32))
 
 
 def apply(state: State, batch: Batch) -> Batch:
@@ -127,6 +127,6 @@ def as_matrix(batch: Batch, n_features: int) -> Any:
     return sp.csr_array((batch.values, batch.indices, batch.indptr), shape=(len(batch.indptr) - 1, n_features))
 
 
-def check_columns(columns: Columns, n_features: int) -> None:
+def check_columns(columns: ColumnScaling, n_features: int) -> None:
     """ModelFormatError unless there is a factor for each feature."""
     need(len(columns.factor) == n_features, f"scaling.factor has {len(columns.factor)} features, not {n_features}.")

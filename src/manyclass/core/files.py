@@ -14,7 +14,7 @@ from ..io.texts import pack_texts, unpack_texts
 from . import learners, model_file
 from .calibration import Isotonic, Temperature, check_calibration
 from .classes import ClassIndex, label_array
-from .columns import Columns, check_columns
+from .columns import ColumnScaling, check_columns
 from .conformal import Conformal, check_conformal
 from .invariants import check_finite, check_option_types, need, need_range
 from .locks import reads
@@ -31,11 +31,19 @@ FORMAT_VERSION = 3  # of the metadata and the meaning of the arrays; all version
 _LEARNERS = {learner.__name__: learner for learner in learners.BY_NAME.values()}
 # Groups that a model of any algorithm may have, besides `replay`.
 _SHARED: dict[str, Any] = {
-    "scaling": (Columns, None),
+    "scaling": (ColumnScaling, None),
     "calibration": (Isotonic, Temperature, None),
     "conformal": (Conformal, None),
     "taxonomy": (TaxonomyArrays, None),
 }
+# Names in the code that differ from those in files.
+_IN_FILES = {
+    "margin_mass": "taught",
+    "_labels_per_row": "_labels_a_row",
+    "_sparse_y": "_sparse_answers",
+    "_y_dtype": "_answer_type",
+}
+_IN_CODE = {name: new for new, name in _IN_FILES.items()}
 _OURS = ("classes", "feature_names", "names", "reading")  # of the estimator; all other arrays are the model's state
 
 
@@ -152,6 +160,7 @@ class FilesMixin:
         if "reading" in extra:
             arrays |= {f"reading.{name}": array for name, array in extra["reading"].arrays().items()}
             extra["reading"] = extra["reading"].to_dict()
+        kept = {name: getattr(self, name) for name in self._kept if hasattr(self, name)}
         metadata = {
             "format_version": FORMAT_VERSION,
             "algorithm": self._model.NAME,
@@ -159,12 +168,12 @@ class FilesMixin:
             "config": _to_json(options._asdict()),  # resolved options
             "labels": kind,
             "n_features": int(self.n_features_in_),
-            "fitted": _to_json({name: getattr(self, name) for name in self._kept if hasattr(self, name)}),
+            "fitted": _to_json(_renamed(kept, _IN_FILES)),
             "slim": bool(slim or self._slim),
             "precision": precision,
             "extra": extra,
         }
-        arrays |= narrow(state, precision)
+        arrays |= _renamed(narrow(state, precision), _IN_FILES)
         try:
             rebuild({self._model.NAME: type(self)}, dict(arrays), metadata, True)
         except ModelFormatError as error:
@@ -236,6 +245,7 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
     out._precision = metadata["precision"] if version > 1 else "float32"  # format 1 has no rounded weights
     fits = out._precision in PRECISIONS and (out._precision == "float32" or out._slim)
     need(fits, f"the precision is {out._precision!r}, which is unknown or requires a slim model.")
+    arrays = _renamed(arrays, _IN_CODE)
     if hasattr(model, "arrays_from_file"):
         arrays = model.arrays_from_file(arrays)
     groups = groups_of_file(model, out._slim)
@@ -257,7 +267,7 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
     out._state |= shared
     if verify:
         check_finite(out._state)
-    fitted = _from_json(metadata["fitted"])
+    fitted = _renamed(_from_json(metadata["fitted"]), _IN_CODE)
     unknown = sorted(set(fitted) - set(out._kept))
     need(not unknown, f"unknown attributes: {unknown}.")
     for name, value in fitted.items():
@@ -269,6 +279,15 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
         counted = {name.removeprefix("reading."): array for name, array in ours.items() if name.startswith("reading.")}
         out._extra["reading"] = reading = Reading.from_dict(out._extra["reading"], counted)
         need(reading.width == n, f"rows are read with {reading.width} features, but the model has {n}.")
+    return out
+
+
+def _renamed(values: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    """Attributes or arrays under other names; an array such as `nodes.margin` stays in its group."""
+    out = {}
+    for name, value in values.items():
+        group, dot, last = name.rpartition(".")
+        out[group + dot + names.get(last, last)] = value
     return out
 
 

@@ -206,20 +206,14 @@ def add_label(known, label, stamp):
     return True
 
 
-@device
-def remember(labels, n, stamp, known):
-    """Add the first n labels to the set. Mutates: known. Cost: O(n)."""
-    for c in range(n):
-        add_label(known, np.int64(labels[c]), stamp)
-
-
 @inlined
 def fill_up(tree, candidates, node, n_classes, stamp, size, labels, scores, known):
     """Complete `size` predicted labels with the most frequent labels of node and its ancestors, then in class order.
 
     Mutates: labels, scores, known. Cost: O(labels x depth).
     """
-    remember(labels, size, stamp, known)
+    for c in range(size):
+        add_label(known, np.int64(labels[c]), stamp)
     while node >= 0 and size < labels.shape[0]:
         for s in range(candidates.size[node]):
             label = np.int64(candidates.label[node, s])
@@ -236,7 +230,7 @@ def fill_up(tree, candidates, node, n_classes, stamp, size, labels, scores, know
 
 
 @inlined
-def answer(tree, candidates, node, n_classes, met, score, n, stamp, labels, scores, known):
+def top_labels(tree, candidates, node, n_classes, met, score, n, stamp, labels, scores, known):
     """The best of n scored labels, completed by `fill_up` from `node` upwards.
 
     `stamp` must be new to `known`, or that of the scored labels. Mutates: labels, scores, known.

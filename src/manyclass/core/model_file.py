@@ -14,7 +14,8 @@ import mmap as memory_map
 import os
 import re
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -60,14 +61,25 @@ def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], metadata: dict
 
     The contents do not depend on the path or the time.
     """
-    target = Path(os.path.realpath(path))
-    check_target(target)
     # Large items first: each array then begins at a multiple of its item size without gaps.
     names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
     arrays = {name: _little_endian(name, arrays[name]) for name in names}
     header = _header(arrays, json.dumps(metadata, sort_keys=True, allow_nan=False))
     if len(header) > _LONGEST_HEADER:
         raise ValueError(f"the options of the model take {len(header)} bytes, which is too much for a model file")
+    with replaced(path) as file:
+        file.write(len(header).to_bytes(8, "little"))
+        file.write(header)
+        for array in arrays.values():
+            _write_array(file, array)
+        file.truncate()
+
+
+@contextmanager
+def replaced(path: str | os.PathLike) -> Iterator[BinaryIO]:
+    """A new file that gets its name when it is complete and on disk; after an error the old file is unchanged."""
+    target = Path(os.path.realpath(path))
+    check_target(target)
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     created = False
     try:
@@ -76,11 +88,7 @@ def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], metadata: dict
         with open(part, "xb", opener=lambda name, flags: os.open(name, flags, 0o666 if mode is None else mode)) as file:
             created = True
             lock(file)
-            file.write(len(header).to_bytes(8, "little"))
-            file.write(header)
-            for array in arrays.values():
-                _write_array(file, array)
-            file.truncate()
+            yield file
             file.flush()
             os.fsync(file.fileno())
         if mode is not None:
@@ -89,8 +97,8 @@ def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], metadata: dict
     except BaseException as error:
         if created:
             part.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            reason = f"the model could not be written ({error.strerror or error}); the old file is unchanged"
+        if isinstance(error, OSError) and error.filename in (None, str(part)):
+            reason = f"the file could not be written ({error.strerror or error}); the old file is unchanged"
             raise type(error)(error.errno, reason, str(path)) from error
         raise
     _sync_folder(target.parent)

@@ -25,9 +25,9 @@ class MultilabelClassifier(ManyClassifier):
     """A classifier that accepts one label per row, or a matrix of zeros and ones."""
 
     threshold: float
-    _kept = (*ManyClassifier._kept, "_multilabel", "_labels_a_row", "_sparse_answers", "_answer_type")
+    _kept = (*ManyClassifier._kept, "_multilabel", "_labels_per_row", "_sparse_y", "_y_dtype")
     _multilabel = False
-    _labels_a_row = 1.0
+    _labels_per_row = 1.0
     _n_columns: int | None = None  # columns of y, once known
     _n_classes = 2  # classes or columns, once known
 
@@ -85,7 +85,7 @@ class MultilabelClassifier(ManyClassifier):
         return super().partial_fit(X, y, classes, sample_weight)
 
     def _fit(self, X, y, sample_weight):
-        self._multilabel, self._labels_a_row, self._n_columns = is_indicator(y), 1.0, None
+        self._multilabel, self._labels_per_row, self._n_columns = is_indicator(y), 1.0, None
         if not self._multilabel:
             return super()._fit(X, y, sample_weight)
         self._names = _column_names(y) if hasattr(y, "columns") else None
@@ -95,7 +95,7 @@ class MultilabelClassifier(ManyClassifier):
             raise ValueError("y has no label in any row: there is nothing to learn.")
         _check_some_weight(weights)
         rng = check_random_state(self.random_state)
-        self._labels_a_row = max(1.0, float(np.diff(matrix.indptr)[weights > 0].mean()))
+        self._labels_per_row = max(1.0, float(np.diff(matrix.indptr)[weights > 0].mean()))
         self._n_columns = matrix.shape[1]
         self._start(X, np.arange(matrix.shape[1]), matrix.shape[1], rng)
         self._train_and_calibrate(X, labels_of(matrix), weights, rng)
@@ -154,7 +154,7 @@ class MultilabelClassifier(ManyClassifier):
         X = self._check_inputs_to_learn(X, reset)
         matrix = as_indicator(y, X.shape[0])
         if reset:
-            self._sparse_answers, self._answer_type = sp.issparse(y), matrix.dtype
+            self._sparse_y, self._y_dtype = sp.issparse(y), matrix.dtype
         return X, matrix, check_weights(sample_weight, X.shape[0])
 
     def _check_same_kind(self, y) -> None:
@@ -181,10 +181,10 @@ class MultilabelClassifier(ManyClassifier):
 
     def _check_kept(self) -> None:
         super()._check_kept()
-        several = type(self._multilabel) is bool and isinstance(self._labels_a_row, float)
+        several = type(self._multilabel) is bool and isinstance(self._labels_per_row, float)
         if not several or self._options.multilabel != self._multilabel:
             raise ValueError("the number of labels per row is invalid")
-        if self._multilabel and not (type(self._sparse_answers) is bool and isinstance(self._answer_type, np.dtype)):
+        if self._multilabel and not (type(self._sparse_y) is bool and isinstance(self._y_dtype, np.dtype)):
             raise ValueError("the type of the predictions is invalid")
         if self._multilabel and not np.array_equal(self.classes_, np.arange(len(self._index))):
             raise ValueError("the labels are not the numbers of the columns")
@@ -230,15 +230,15 @@ class MultilabelClassifier(ManyClassifier):
         X = self._check_inputs(X)
         check_options(self, ("threshold",))
         n_classes = len(self._index)
-        if not self._sparse_answers and X.shape[0] * n_classes > _DENSE_CELLS:
+        if not self._sparse_y and X.shape[0] * n_classes > _DENSE_CELLS:
             raise ValueError(
                 f"predict would return a dense matrix of {X.shape[0]} x {n_classes}: fit with a sparse y to get a "
                 "sparse one, or use predict_topk."
             )
         where = self._above_threshold(X)
-        ones = np.ones(len(where[0]), self._answer_type)
+        ones = np.ones(len(where[0]), self._y_dtype)
         out = sp.csr_array((ones, where), shape=(X.shape[0], n_classes))
-        return out if self._sparse_answers else out.toarray()
+        return out if self._sparse_y else out.toarray()
 
     def _above_threshold(self, X) -> tuple[np.ndarray, np.ndarray]:
         """(rows, columns) of the labels with a probability above `threshold`."""

@@ -51,7 +51,7 @@ class NodeMargins(NamedTuple):
     total: Annotated[Array, Field("f8", ("node",), 0)]
     smallest: Annotated[Array, Field("f8", ("node",))]
     margin: Annotated[Array, Field("f8", ("node",), 0)]
-    taught: Annotated[Array, Field("f8", ("node",), 0)]  # mass of the margins
+    margin_mass: Annotated[Array, Field("f8", ("node",), 0)]  # mass of the margins
 
 
 class Example(NamedTuple):
@@ -86,9 +86,9 @@ def note_margin(nodes, table, node, at, margin, weight):
     """
     clipped = min(1.0, max(-1.0, margin)) * weight
     table.margin[at] += clipped
-    table.taught[at] += weight
+    table.margin_mass[at] += weight
     nodes.margin[node] += clipped
-    nodes.taught[node] += weight
+    nodes.margin_mass[node] += weight
 
 
 @device
@@ -99,8 +99,8 @@ def route_target(nodes, table, node, at):
     DIFFERS [OT Alg. 1 l.9, 11]: no sets Y_L and Y_R, the means define them; targets are -1 and 1, as LOM, not 0 and 1.
     DIFFERS [LOM Alg. 1]: equal means go left, as in OT, not right.
     """
-    own = mean(table.margin[at], table.taught[at])
-    return 1.0 if own > mean(nodes.margin[node], nodes.taught[node]) else -1.0
+    own = mean(table.margin[at], table.margin_mass[at])
+    return 1.0 if own > mean(nodes.margin[node], nodes.margin_mass[node]) else -1.0
 
 
 @device

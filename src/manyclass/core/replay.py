@@ -28,12 +28,12 @@ _MEMORY = 0.002  # rate of the two moving averages
 _RATIO, _MARGIN = 1.5, 0.005  # sorted: the share of recent labels is above _RATIO x the share of all labels + _MARGIN
 _ENTRIES = 1 << 20  # values kept at most, 8 MB with their features, or ...
 _PER_LABEL = 4  # ... this many rows of average length for each label
-_SLOT = 4  # a row costs this many values more than it has
+_SLOT = 4  # what is stored beside the values of a row (label, weight, place) counts as this many values
 _FIRST_SLOTS, _FIRST_ENTRIES = 64, 1024
 _DRAWS = 3  # slots drawn to find one to empty
 
 N_SLOTS, N_ENTRIES, N_KEPT, N_ROWS, N_LABELS, N_DRAWN = range(6)  # of `Replay.counter`
-DONE, REPEAT, FULL = range(3)  # why `remember` returns
+DONE, REPEAT, FULL = range(3)  # reasons why `store` returns
 
 
 class Replay(NamedTuple):
@@ -53,7 +53,7 @@ class Replay(NamedTuple):
 
 
 def new_replay() -> Replay:
-    """An empty memory."""
+    """A group without rows."""
     sizes = {"slot": _FIRST_SLOTS, "entry": _FIRST_ENTRIES, "label": 1, "window": WINDOW, "counter": 6, "average": 2}
     replay: Replay = make(Replay, **sizes)
     return replay
@@ -114,8 +114,8 @@ def _most_entries(replay):
 
 
 @kernel
-def remember(replay, batch, labels, weights, begin):
-    """(next row, why): keep rows from `begin` on, until rows must be repeated or the arrays are full.
+def store(replay, batch, labels, weights, begin):
+    """Keep rows from `begin` on, until rows must be repeated or the arrays are full: (next row, reason).
 
     Rows of weight 0 are not kept.
 

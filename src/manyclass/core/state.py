@@ -152,6 +152,17 @@ def copy(group: Any) -> Any:
     return type(group)(*(array.copy() for array in group))
 
 
+def writable(group: Any) -> Any:
+    """The same group without read-only arrays; arrays that are mapped from a file are mapped copy-on-write."""
+    return type(group)(*(array if array.flags.writeable else _writable(array) for array in group))
+
+
+def _writable(array: Any) -> np.ndarray:
+    if getattr(array, "filename", None) is None or not array.flags.c_contiguous or not array.size:
+        return array.copy()
+    return np.asarray(np.memmap(array.filename, array.dtype, "c", array.offset, array.shape))
+
+
 def flatten(state: State) -> dict[str, np.ndarray]:
     """All arrays by the names used in files, such as `tree.children`."""
     return {f"{name}.{field}": array for name, group in state.items() for field, array in group._asdict().items()}

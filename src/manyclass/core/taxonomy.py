@@ -13,7 +13,7 @@ from .locks import reads
 from .state import Array, Field, State
 
 SEPARATOR = ">"
-DEEPEST = 1000  # levels
+MAX_DEPTH = 1000  # levels
 JOINT = " > "  # between the names of a path, where it is written as one text
 
 
@@ -215,7 +215,7 @@ def _depths(parent: np.ndarray, keys: np.ndarray) -> np.ndarray:
     if parent[0] != -1:
         raise ValueError(f"Node 0 must be the root, with parent -1, not {parent[0]}.")
     depth, level, at = np.zeros(n, np.int32), np.arange(1, n), parent[1:]
-    for step in range(1, DEEPEST + 1):
+    for step in range(1, MAX_DEPTH + 1):
         depth[level] = step
         inner = at > 0
         level, at = level[inner], parent[at[inner]]
@@ -226,7 +226,7 @@ def _depths(parent: np.ndarray, keys: np.ndarray) -> np.ndarray:
         chain[above] = len(chain)
         above = int(parent[above])
     if above == 0:
-        raise ValueError(f"The hierarchy is deeper than {DEEPEST} levels, at {keys[level[0]]!r}.")
+        raise ValueError(f"The hierarchy is deeper than {MAX_DEPTH} levels, at {keys[level[0]]!r}.")
     cycle = [str(keys[node]) for node in [*list(chain)[chain[above] :], above]]
     raise ValueError(f"The hierarchy has a cycle: {' < '.join(cycle[:6])}{' < ...' if len(cycle) > 6 else ''}.")
 

@@ -7,7 +7,6 @@ are stored as the bytes of one text, one name per line.
 
 import io
 import lzma
-import os
 import zipfile
 from collections.abc import Iterable
 from importlib.resources.abc import Traversable
@@ -16,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+
+from ..core.model_file import replaced
 
 Arrays = dict[str, np.ndarray]
 
@@ -94,13 +95,8 @@ def pack_names(names: Iterable[str]) -> np.ndarray:
 def write_packed(path: Path, arrays: Arrays) -> None:
     """Write a packed file atomically. Large sets use a fast preset, which takes seconds instead of minutes."""
     preset = 6 if sum(array.nbytes for array in arrays.values()) < 2**26 else 1
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with lzma.open(part, "wb", preset=preset) as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with replaced(path) as raw, lzma.open(raw, "wb", preset=preset) as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def _smallest(values: np.ndarray) -> np.ndarray:

@@ -230,8 +230,8 @@ def _describe(local: LabelTreeClassifier, info: Info) -> None:
     local.n_features_in_ = info.n_features
     if info.feature_names is not None:
         local.feature_names_in_ = np.array(info.feature_names, dtype=object)
-    local._online, local._multilabel, local._labels_a_row, local._n_columns = False, info.multilabel, 1.0, None
+    local._online, local._multilabel, local._labels_per_row, local._n_columns = False, info.multilabel, 1.0, None
     if info.multilabel:
-        local._labels_a_row = max(1.0, info.n_labels / info.n_learned)
+        local._labels_per_row = max(1.0, info.n_labels / info.n_learned)
         local._n_columns = info.n_columns
-        local._sparse_answers, local._answer_type = info.label_type
+        local._sparse_y, local._y_dtype = info.label_type

@@ -10,7 +10,7 @@ from dask.base import is_dask_collection
 from sklearn.base import clone
 
 from ..core.classes import ClassIndex
-from ..core.columns import Columns, apply, column_sizes, column_sums, columns_of, larger
+from ..core.columns import ColumnScaling, apply, column_sizes, column_sums, columns_of, larger
 from ..core.inputs import Csr
 from ..core.multilabel import labels_of
 from ..core.protocol import Labels, as_labels
@@ -88,7 +88,7 @@ def check(part: tuple, estimator: LabelTreeClassifier, number: int) -> tuple[Che
     try:
         if is_indicator(y):
             X, y, weight = estimator._check_matrix(X, y, weight, reset=True)
-            label_type = estimator._sparse_answers, estimator._answer_type
+            label_type = estimator._sparse_y, estimator._y_dtype
             sizes = np.diff(y.indptr)
         else:
             X, y, weight = estimator._check_rows(X, y, weight, reset=True)
@@ -200,7 +200,9 @@ def align(run: Cluster, given: list, sizes: list[int]) -> list:
     return out
 
 
-def scale_columns(run: Cluster, given: list, n_features: int, dense_columns: str | None) -> tuple[list, Columns | None]:
+def scale_columns(
+    run: Cluster, given: list, n_features: int, dense_columns: str | None
+) -> tuple[list, ColumnScaling | None]:
     """The rows with columns of comparable size, and what was changed."""
     centre = dense_columns == "centre"
     sizes = run.combine(larger, run.each(_column_sizes, [given], n_features))
@@ -208,7 +210,7 @@ def scale_columns(run: Cluster, given: list, n_features: int, dense_columns: str
     columns = run.get(run.call(columns_of, sums, run.call(_centred, given[0], centre)))
     if columns is None:
         return given, None
-    return run.each(_scaled, [given], run.call(Columns, *columns)), columns
+    return run.each(_scaled, [given], run.call(ColumnScaling, *columns)), columns
 
 
 def _column_sizes(given: Given, n_features: int) -> Any:
@@ -223,7 +225,7 @@ def _centred(given: Given, centre: bool) -> bool:
     return centre and not isinstance(given.batch, Csr)
 
 
-def _scaled(given: Given, columns: Columns) -> Given:
+def _scaled(given: Given, columns: ColumnScaling) -> Given:
     return given._replace(batch=apply({"scaling": columns}, given.batch))
 
 

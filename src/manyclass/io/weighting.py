@@ -1,7 +1,7 @@
 """The weights of words, numbers and categories: counted in the training rows, stored in the model, used for all rows.
 
 A table is read as raw rows first: each text column is a block of hashed counts, all categories are one more block, and
-each number has a column of its own. `Counts` collects what the weights depend on, and `weigh` turns raw rows into
+each number has a column of its own. `RawCounts` collects what the weights depend on, and `weigh` turns raw rows into
 features. So a file has to be read only once.
 """
 
@@ -145,7 +145,7 @@ class Weighting:
         return cls(known, idf, n_rows, {name: Quantiles.checked(columns[name]) for name in numbers})
 
 
-class Counts:
+class RawCounts:
     """Counts over raw rows, in bounded memory.
 
     Parameters

@@ -341,7 +341,7 @@ class LabelTreeClassifier(MultilabelClassifier):
     def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> model.Options:
         softmax = self._online and not self._multilabel
         text = sparse and n_features > NARROW
-        many = max(1.0, self._labels_a_row / 5.0)  # many labels per row are noisy: learn less, trust the paths more
+        many = max(1.0, self._labels_per_row / 5.0)  # many labels per row are noisy: learn less, trust the paths more
         prior = ALL_REACHED if self._reaches_all() else 0.3 if softmax else min(1.0, 0.5 * many**0.5)
         start = self._number("start", (20.0 if softmax else 10.0) if self._online else -1.0)
         bias = 0.0 if softmax else -start / 3  # a cosine of one third is undecided

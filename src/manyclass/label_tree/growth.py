@@ -15,7 +15,7 @@ from ..core.state import Array
 from ..jit import device
 from .weights import find_or_make, free_table, insert, new_table, reserve, table_size
 
-DEEPEST = 40  # levels; a tree of half-full nodes of 4 outputs has 20 levels at a million labels
+MAX_LEVELS = 40  # levels; a tree of half-full nodes of 4 outputs has 20 levels at a million labels
 _SWEEPS = 8  # of two-means
 
 
@@ -50,7 +50,7 @@ def can_split(tree, blocks, node):
         n_entries += 8 * max(blocks.mask[node] + 1, np.int64(8))
         node = np.int64(tree.parent[node])
     return (
-        n_nodes <= 2 * DEEPEST + 2  # another level below the root
+        n_nodes <= 2 * MAX_LEVELS + 2  # another level below the root
         and tree.n_nodes[0] + n_nodes <= len(tree.parent)
         and blocks.n_records[0] + n_records <= len(blocks.weight)
         and blocks.n_entries[0] + n_entries <= len(blocks.feature)

@@ -21,7 +21,7 @@ from ..core.state import Array, Field, Scale, Seen
 from ..core.topk import offer
 from ..core.updates import count_prediction
 from ..jit import device, inlined, kernel
-from .growth import DEEPEST, Halves, adopt, can_split, split
+from .growth import MAX_LEVELS, Halves, adopt, can_split, split
 from .weights import (
     OpenNode,
     Scratch,
@@ -42,7 +42,7 @@ from .weights import (
 # Rows searched together: enough to share the weights of a node, few enough for their paths to stay in the cache.
 BLOCK_ROWS = 2048
 MOST_SCORES = 1 << 22  # per block of rows
-FEW_ROWS = 64  # fewer rows open no node: it would take time for every feature
+MIN_ROWS = 64  # fewer rows open no node: it would take time for every feature
 HEAVIEST_STEP = 4.0  # times the rate: a longer step would ruin the model, however large the weight of a row
 SMALLEST_GRADIENT = 0.01  # smaller ones take no step: it would fill memory with blocks close to zero
 SORTED = 0.001  # a run of one label less likely than this in shuffled rows means that they are sorted
@@ -147,7 +147,7 @@ def make_search(rows, beam, width, most_labels, n_nodes, work, scratch, opened):
         np.empty(n_nodes + 1, np.int64),
         np.empty(beam, np.int32),
         np.empty(beam),
-        np.empty(beam + most_labels * (DEEPEST + 1) + 1, np.int64),
+        np.empty(beam + most_labels * (MAX_LEVELS + 1) + 1, np.int64),
         work,
         scratch,
         opened,
@@ -358,7 +358,7 @@ def predict_batch(tree, blocks, scale, batch, options, found, ranked):
     width, n_rows = blocks.bias.shape[1], np.int64(len(found.work))
     block = min(np.int64(BLOCK_ROWS), n_rows, max(np.int64(1), MOST_SCORES // (options.beam * width)))
     most = np.int64(0)  # features of the largest node
-    if block >= FEW_ROWS:
+    if block >= MIN_ROWS:
         for node in range(len(blocks.bias)):
             most = max(most, np.int64(n_known(blocks, node)))
     opened = make_open_node(np.int64(len(scale.inverse)) if most > 0 else np.int64(0), most, width)

@@ -23,7 +23,7 @@ from .fit import (
     width_of,
 )
 from .groups import grouped_labels  # noqa: F401  (one of the model's functions)
-from .growth import DEEPEST
+from .growth import MAX_LEVELS
 from .kernels import (
     Found,
     LabelTree,
@@ -157,8 +157,8 @@ def _enlarge(state: State, suffix: str, label: int) -> None:
     if label >= len(tree.leaf_of):
         state[f"tree{suffix}"] = resize(tree, **{"class": 1 << label.bit_length()})
         return
-    if len(_path_to_leaf(tree)) > DEEPEST:
-        raise ValueError(f"The label tree has {DEEPEST} levels and cannot grow further: fit a new one.")
+    if len(_path_to_leaf(tree)) > MAX_LEVELS:
+        raise ValueError(f"The label tree has {MAX_LEVELS} levels and cannot grow further: fit a new one.")
     sizes = {"node": len(tree.parent), "entry": len(blocks.feature), "record": len(blocks.weight)}
     used = {"node": tree.n_nodes[0], "entry": blocks.n_entries[0], "record": blocks.n_records[0]}
     fullest = max(sizes, key=lambda name: used[name] / max(sizes[name], 1))
@@ -371,7 +371,7 @@ def check_label_tree(tree: LabelTree, arity: int, n_classes: int) -> None:
     need((tree.leaf_of >= 0).sum() == len(labels), "a label is said to be in a leaf that does not have it.")
     level, depth, reached = np.array([0]), 0, 1
     while len(level):  # every node has one parent: what the root reaches within so many levels has no cycle
-        need(depth <= DEEPEST, f"the tree is deeper than {DEEPEST} levels, or has a cycle.")
+        need(depth <= MAX_LEVELS, f"the tree is deeper than {MAX_LEVELS} levels, or has a cycle.")
         need(inner[level].all() or not inner[level].any(), "the leaves are not all at the same depth.")
         level = level[inner[level]]
         level = tree.outputs[level][np.arange(arity) < tree.size[level, None]]

@@ -45,7 +45,7 @@ class MarginTable(NamedTuple):
     key: Annotated[Array, Field("i8", ("entry",), -1)]
     mass: Annotated[Array, Field("f8", ("entry",), 0)]
     margin: Annotated[Array, Field("f8", ("entry",), 0)]
-    taught: Annotated[Array, Field("f8", ("entry",), 0)]
+    margin_mass: Annotated[Array, Field("f8", ("entry",), 0)]
     n_entries: Annotated[Array, Field("i8", ("one",))]
 
 
@@ -160,7 +160,7 @@ def split(tree, nodes, candidates, node, has_nodes):
         right = recycle(tree, nodes, left)
     for side, child in ((LEFT, left), (RIGHT, right)):
         online.renew(tree, child, node, side)
-        nodes.total[child] = nodes.margin[child] = nodes.taught[child] = candidates.covered[child] = 0.0
+        nodes.total[child] = nodes.margin[child] = nodes.margin_mass[child] = candidates.covered[child] = 0.0
         candidates.size[child] = 0
         # DIFFERS [LOM Alg. 1, C_left and C_right]: halves of a mass, not rounded down and up
         nodes.smallest[child] = nodes.total[node] / 2.0

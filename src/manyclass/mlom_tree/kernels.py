@@ -58,7 +58,7 @@ class MlomTable(NamedTuple):
     key: Annotated[Array, Field("i8", ("entry",), -1)]
     mass: Annotated[Array, Field("f8", ("entry",), 0)]
     margin: Annotated[Array, Field("f8", ("entry",), 0)]
-    taught: Annotated[Array, Field("f8", ("entry",), 0)]
+    margin_mass: Annotated[Array, Field("f8", ("entry",), 0)]
     mean: Annotated[Array, Field("f8", ("entry",))]
     active: Annotated[Array, Field("i1", ("entry",))]  # 0: suspended
     side: Annotated[Array, Field("i1", ("entry",), -1)]  # where the class goes from here; -1: nowhere yet
@@ -186,7 +186,7 @@ def n_active(nodes, table, node):
 def enter(nodes, table, node, at):
     """Add a class to a node, new or with the statistics it was suspended with. Mutates: both. Cost: O(log classes)."""
     table.active[at] = 1
-    table.mean[at] = online.mean(table.margin[at], table.taught[at])
+    table.mean[at] = online.mean(table.margin[at], table.margin_mass[at])
     nodes.members[node] = insert(table, np.int64(nodes.members[node]), at)
     nodes.mean_sum[node] += table.mean[at]
 
@@ -205,11 +205,11 @@ def note_mean(nodes, guests, table, node, at, margin, weight):
     leave(nodes, table, node, at)
     clipped = min(1.0, max(-1.0, margin)) * weight
     table.margin[at] += clipped
-    table.taught[at] += weight
+    table.margin_mass[at] += weight
     enter(nodes, table, node, at)
     if guests is not None:
         guests.margins.margin[node] += clipped
-        guests.margins.taught[node] += weight
+        guests.margins.margin_mass[node] += weight
 
 
 # -- children, and suspended classes [MLOM §III.C] -----------------------------------------------------------------
@@ -325,7 +325,7 @@ def visit(model, guests, example, node, depth, options):
         if n_active(nodes, table, node) < 2:
             target = online.route_target(guests.margins, table, node, at)
         else:
-            own = online.mean(table.margin[at], table.taught[at])
+            own = online.mean(table.margin[at], table.margin_mass[at])
             target = 1.0 if own > centre(nodes, table, node, options) else -1.0
         if table.active[at] != 0:  # its class belongs to this node, as the only one
             note_mean(nodes, guests, table, node, at, route, weight)

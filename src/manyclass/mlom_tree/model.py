@@ -161,7 +161,7 @@ def _check_members(tree: online.GrownTree, nodes: MlomNodes, table: MlomTable, g
     need_range("table.side", table.side, -1, 2)
     unused = table.key == EMPTY
     need(not table.active[unused].any() and (table.side[unused] < 0).all(), "an entry without a key is active.")
-    for name in ("mean", "margin", "taught", "mass"):
+    for name in ("mean", "margin", "margin_mass", "mass"):
         need(np.isfinite(getattr(table, name)).all(), f"table.{name} contains a number that is not finite.")
     top = nodes.members[inside].astype(np.int64)
     counts = np.where(top >= 0, table.size[top], 0)

@@ -21,13 +21,13 @@ from ..core.labels import (
     LabelSet,
     add_label,
     add_mass,
-    answer,
     find,
     first_look,
     key_of,
     mass_of,
     n_log_n_rise,
     place,
+    top_labels,
 )
 from ..core.losses import gradients, log_sum, sigmoid
 from ..core.prefetch import prefetch_row
@@ -366,7 +366,7 @@ def predict_batch(nodes, scorer, batch, n_classes, options, scratch, lists, out)
     """The best labels of all rows with their scores and work [RT Alg. 1]. Mutates: out."""
     for r in range(out.labels.shape[0]):
         n_paths, n_routers, n = find_and_score(nodes, scorer, batch, r, options, scratch, lists)
-        answer(
+        top_labels(
             nodes.tree, nodes.candidates, scratch.node[0], n_classes, lists.label, lists.score, n, scratch.stamp[0],
             out.labels[r], out.scores[r], scratch.known,
         )  # fmt: skip

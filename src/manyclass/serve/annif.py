@@ -5,12 +5,12 @@ from typing import Annotated, Any
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, RootModel, ValidationError
 
 from .. import __version__
 from .gate import Problem
 from .model import Prediction, ServedModel
-from .service import Service, described, inlined, parse, reply
+from .service import Service, described, first_error, parse, reply
 
 _DEFAULT_LIMIT, _MOST_DOCUMENTS = 10, 32
 _FORM = "application/x-www-form-urlencoded"
@@ -51,7 +51,8 @@ class Indexed(BaseModel):
     subjects: list[Subject]
 
 
-_DOCUMENTS = TypeAdapter(Annotated[list[Indexed], Field(max_length=1000)])
+class Documents(RootModel[Annotated[list[Indexed], Field(max_length=1000)]]):
+    """Documents to learn."""
 
 
 def project(model: ServedModel) -> dict[str, Any]:
@@ -104,8 +105,7 @@ def router(service: Service) -> APIRouter:
             form = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=100)
             ask = SuggestIn.model_validate({field: values[-1] for field, values in form.items()})
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            raise Problem(400, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+            raise Problem(400, first_error(error)) from None
         except ValueError:
             raise Problem(400, "the body is not a form in UTF-8.") from None
         limit = min(ask.limit, service.limits.k)
@@ -129,17 +129,12 @@ def router(service: Service) -> APIRouter:
         return reply([{**result, "document_id": document.document_id} for result, document in pairs])
 
     @out.post(
-        "/projects/{name}/learn", status_code=204, response_class=Response,
-        openapi_extra=described(inlined(_DOCUMENTS.json_schema())),
-    )  # fmt: skip
+        "/projects/{name}/learn", status_code=204, response_class=Response, openapi_extra=described(Documents)
+    )
     async def learn(name: str, request: Request) -> Response:
         """Learn documents with their subjects. The URI of a subject is its label."""
         model, body = service.model(name), await request.body()
-        try:
-            documents = _DOCUMENTS.validate_json(body)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            raise Problem(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        documents = parse(Documents, body).root
         with model.published() as copy:
             several = copy.labels.several
         rows = [(one.text, [subject.uri for subject in one.subjects]) for one in documents]

@@ -16,7 +16,7 @@ from . import annif, explore, open_inference
 from .gate import Gate, Keys, Limits, Problem
 from .metrics import numbers_of
 from .model import Prediction, ServedModel
-from .service import ERRORS, Error, Service, Strict, as_bytes, described, parse, reply, within
+from .service import ERRORS, Error, Service, Strict, as_bytes, described, first_error, parse, reply, within
 
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".txt": "text/plain"}
 _RELOAD_SECONDS = 600.0
@@ -72,7 +72,7 @@ class LearnIn(LabelledIn):
     id: str | None = Field(
         None, min_length=1, max_length=200, description="Idempotency key: a request with a known id is learned once."
     )
-    wait: bool = Field(False, description="Answer when the rows are part of the published model.")
+    wait: bool = Field(False, description="Respond when the rows are part of the published model.")
 
 
 class WordOut(BaseModel):
@@ -161,16 +161,15 @@ def make_app(
 
     @app.exception_handler(Problem)
     async def problem(request: Request, error: Problem) -> Response:
-        return Response(reply({"error": error.message}).body, error.status, error.headers, "application/json")
+        return reply({"error": error.message}, error.status, error.headers)
 
     @app.exception_handler(HTTPException)
     async def not_found(request: Request, error: HTTPException) -> Response:
-        return Response(reply({"error": str(error.detail)}).body, error.status_code, error.headers, "application/json")
+        return reply({"error": str(error.detail)}, error.status_code, error.headers)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        return reply({"error": f"{'.'.join(map(str, first['loc']))}: {first['msg']}"}, 422)
+        return reply({"error": first_error(error)}, 422)
 
     look = explore.Explorer()
     direct = _plain_routes(app, service, look)
@@ -219,7 +218,7 @@ def _plain_routes(app: FastAPI, service: Service, look: explore.Explorer) -> dic
 
     @app.post("/learn", responses={200: {"model": LearnOut}}, openapi_extra=described(LearnIn))
     async def learn_route(request: Request) -> Response:
-        """Learn a row, or several, in their order. The answer means that they are on disk and will not be lost."""
+        """Learn a row, or several, in their order. The response means that they are on disk and will not be lost."""
         return Response(await learn(await request.body()), media_type="application/json")
 
     @app.get("/models", response_model=list[ModelOut])
@@ -229,7 +228,7 @@ def _plain_routes(app: FastAPI, service: Service, look: explore.Explorer) -> dic
 
     @app.get("/health", responses={503: {"model": Error}})
     async def health() -> Response:
-        """Whether the service predicts (otherwise there is no answer) and learns (otherwise 503), model by model."""
+        """Whether the service predicts (otherwise there is no response) and learns (otherwise 503), model by model."""
         found = {name: numbers_of(model) for name, model in service.models.items()}
         broken = {name: numbers["error"] for name, numbers in found.items() if numbers["error"]}
         if broken:

@@ -41,7 +41,7 @@ class Client:
     retries : int, default=5
         Further tries if the service cannot be reached, or is busy. A row is learned once all the same.
     timeout : float, default=30.0
-        Seconds to wait for an answer.
+        Seconds to wait for a response.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class Client:
         return {name: value for name, value in given.items() if value is not None}
 
     def request(self, path: str, body: dict[str, Any] | None = None) -> Any:
-        """The JSON that the service answers; ServiceError if it refuses, OSError if it cannot be reached."""
+        """The JSON that the service returns; ServiceError if it refuses, OSError if it cannot be reached."""
         headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {self.key}"} if self.key else {})}
         data = None if body is None else json.dumps(body).encode()
         for attempt in range(self.retries + 1):

@@ -108,7 +108,7 @@ class Gate:
     Parameters
     ----------
     app : ASGI application
-        What answers the requests that pass.
+        The application that handles the requests that pass.
     limits : Limits
         Larger, slower or more requests are refused.
     keys : Keys or None
@@ -131,7 +131,7 @@ class Gate:
         self.direct: dict[str, Callable[[bytes], Awaitable[bytes]]] = {}  # POST by path, without FastAPI's way to it
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        """Answer a request."""
+        """Handle a request."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
@@ -161,13 +161,13 @@ class Gate:
         if self.hosts:
             host = headers.get(b"host", b"").decode("latin-1").rpartition("]")[2].partition(":")[0] or "::1"
             if host.lower() not in self.hosts:
-                raise Problem(421, f"this service does not answer for that host: use {self.hosts[0]}.")
+                raise Problem(421, f"this service does not serve that host: use {self.hosts[0]}.")
         key = headers.get(b"x-api-key", b"")
         given = headers.get(b"authorization", b"")
         if not key and given[:7].lower() == b"bearer ":
             key = given[7:].strip()
         needed = scope_of(scope["method"], scope["path"])
-        if needed in SCOPES[1:]:  # browsers let foreign pages send requests, though not read the answers
+        if needed in SCOPES[1:]:  # browsers let foreign pages send requests, though not read the responses
             if headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
                 raise Problem(403, "requests of other pages are refused.")
             kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()

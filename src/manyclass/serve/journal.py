@@ -5,7 +5,6 @@ writes all waiting requests in one transaction (group commit). Several processes
 """
 
 import hashlib
-import os
 import sqlite3
 import threading
 from collections.abc import Sequence
@@ -209,14 +208,3 @@ class Journal:
         with self._lock:
             self._reader.close()
         self._writer.close()
-
-
-def sync_copy(source: Path, target: Path) -> None:
-    """Copy a file; the copy gets its name when it is complete and on disk."""
-    part = target.with_name(f".{target.name}.copy")
-    with open(source, "rb") as old, open(part, "wb") as new:
-        while block := old.read(1 << 20):
-            new.write(block)
-        new.flush()
-        os.fsync(new.fileno())
-    os.replace(part, target)

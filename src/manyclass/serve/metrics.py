@@ -4,18 +4,26 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from .model import ServedModel
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _RECENT = 1000  # predictions
 _SHOWN = (("p50", 0.5), ("p99", 0.99))
+_GAUGES = {
+    "learned": "Rows learned since the start, replayed ones included.",
+    "refused": "Rows of the journal that could not be learned.",
+    "backlog": "Rows of the journal that wait to be learned.",
+    "version": "The version that learns.",
+    "accuracy": "Share of the last 1,000 learned rows that were predicted right before they were learned.",
+    "drift": "Distance of the label shares of the last 1,000 learned rows from those of the training rows, 0 to 1.",
+    "new_labels": "Share of the last 1,000 learned rows whose label was new.",
+}
 
 
 class Metrics:
@@ -29,7 +37,10 @@ class Metrics:
         self._latency = Histogram(
             "manyclass_request_seconds", "Time to the response.", ["route"], buckets=_BUCKETS, registry=self.registry
         )
-        self.registry.register(_OfModels(models))
+        for name, text in _GAUGES.items():
+            gauge = Gauge(f"manyclass_{name}", text, ["model"], registry=self.registry)
+            for model in models:
+                gauge.labels(model.name).set_function(partial(_gauge, model, name))
         self._seconds: deque[float] = deque(maxlen=_RECENT)
         self._work: deque[Sequence[int]] = deque(maxlen=_RECENT)
         self.n_predicted, self.started = 0, time.time()
@@ -78,31 +89,10 @@ def numbers_of(model: ServedModel) -> dict[str, Any]:
     }
 
 
+def _gauge(model: ServedModel, name: str) -> float:
+    value = numbers_of(model)[name]
+    return math.nan if value is None else value
+
+
 def _finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
-
-
-class _OfModels(Collector):
-    """Gauges that are read from the models when somebody asks."""
-
-    _TEXTS = {
-        "learned": "Rows learned since the start, replayed ones included.",
-        "refused": "Rows of the journal that could not be learned.",
-        "backlog": "Rows of the journal that wait to be learned.",
-        "version": "The version that learns.",
-        "accuracy": "Share of the last 1,000 learned rows that were predicted right before they were learned.",
-        "drift": "Distance of the label shares of the last 1,000 learned rows from those of the training rows, 0 to 1.",
-        "new_labels": "Share of the last 1,000 learned rows whose label was new.",
-    }
-
-    def __init__(self, models: Sequence[ServedModel]):
-        self.models = models
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        """All gauges."""
-        numbers = {model.name: numbers_of(model) for model in self.models}
-        for name, text in self._TEXTS.items():
-            gauge = GaugeMetricFamily(f"manyclass_{name}", text, labels=["model"])
-            for model, values in numbers.items():
-                gauge.add_metric([model], math.nan if values[name] is None else values[name])
-            yield gauge

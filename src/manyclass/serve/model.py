@@ -12,6 +12,7 @@ Files of a model, in its state folder: `journal.sqlite`, and the versions as the
 import hashlib
 import logging
 import os
+import shutil
 import threading
 import time
 from collections import deque
@@ -26,11 +27,11 @@ import numpy as np
 
 from ..core.base import learns_online
 from ..core.columns import apply
-from ..core.model_file import ModelFormatError, lock, remove_leftovers
+from ..core.model_file import ModelFormatError, lock, remove_leftovers, replaced
 from ..core.validation import as_batch
 from ..trained import Trained, open_model
-from .journal import Journal, Stored, sync_copy
-from .rows import Features, Labels, Learned
+from .journal import Journal, Stored
+from .rows import Learned, RequestFeatures, RequestLabels
 
 log = logging.getLogger("manyclass.serve")
 
@@ -72,8 +73,8 @@ class Copy:
     """One of the two copies of a model."""
 
     def __init__(self, trained: Trained):
-        self.trained, self.labels, self.readers = trained, Labels(trained), 0
-        self.features = Features(trained)  # of the learner
+        self.trained, self.labels, self.readers = trained, RequestLabels(trained), 0
+        self.features = RequestFeatures(trained)  # of the learner
         self._threads = threading.local()
 
     @property
@@ -81,11 +82,11 @@ class Copy:
         """The estimator."""
         return self.trained.estimator
 
-    def own_features(self) -> Features:
+    def own_features(self) -> RequestFeatures:
         """Those of the calling thread."""
-        own: Features | None = getattr(self._threads, "features", None)
+        own: RequestFeatures | None = getattr(self._threads, "features", None)
         if own is None:
-            own = self._threads.features = Features(self.trained)
+            own = self._threads.features = RequestFeatures(self.trained)
         elif own.reading is not self.trained.reading:
             own.follow(self.trained.reading)
         return own
@@ -409,7 +410,8 @@ class ServedModel:
         source, known = fingerprint(self.path), self.journal.versions()
         if not known:
             open_model(str(self.path))  # refuse a damaged file before anything is written
-            sync_copy(self.path, self._file(1))
+            with open(self.path, "rb") as source_file, replaced(self._file(1)) as file:
+                shutil.copyfileobj(source_file, file)
             self.journal.add_version(1, source)
             known = {1: source}
         for version in known:
@@ -553,7 +555,7 @@ def _opened(path: Path, n_copies: int) -> list[Copy]:
     return copies
 
 
-def _any_row(features: Features) -> Any:
+def _any_row(features: RequestFeatures) -> Any:
     if not features.table:
         return [0.0] * features.n_features if features.dense else {"indices": [0], "values": [1.0]}
     return {features.reading.columns[0]: None}

@@ -61,7 +61,7 @@ def router(service: Service) -> APIRouter:
 
     @out.get("/health/ready")
     async def ready() -> Response:
-        """All models can predict: each one has predicted a row before the service began to answer."""
+        """All models can predict: each one has predicted a row before the service began to respond."""
         return reply({"ready": True})
 
     async def metadata(name: str, version: str | None = None) -> Response:

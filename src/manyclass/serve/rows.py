@@ -30,7 +30,7 @@ class BadRow(ValueError):
     """A row that the model cannot read. The message says what is wrong."""
 
 
-class Features:
+class RequestFeatures:
     """Turns rows of requests into features of a model. Each thread requires its own.
 
     A row is a text; a dictionary of cells by column, if the model was trained on a table, or of values by feature name;
@@ -200,7 +200,7 @@ class Learned(NamedTuple):
         return cls(*json.loads(body))
 
 
-class Labels:
+class RequestLabels:
     """The labels of a model, and how those of requests are checked."""
 
     def __init__(self, trained: Trained):

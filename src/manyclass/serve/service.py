@@ -2,13 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from fastapi import Response
+from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.concurrency import run_in_threadpool
 
@@ -81,12 +82,17 @@ def parse(kind: type[Body], body: bytes) -> Body:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])[:200]
-        status = 400 if first["type"] == "json_invalid" else 422
-        raise Problem(status, f"{where}: {first['msg']}" if where else first["msg"]) from None
+        status = 400 if error.errors()[0]["type"] == "json_invalid" else 422
+        raise Problem(status, first_error(error)) from None
     except RecursionError:
         raise Problem(400, "the JSON is nested too deeply") from None
+
+
+def first_error(error: ValidationError | RequestValidationError) -> str:
+    """Where the first error of a request is, and what is wrong."""
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))[:200]
+    return f"{where}: {first['msg']}" if where else first["msg"]
 
 
 def as_bytes(content: Any) -> bytes:
@@ -95,9 +101,9 @@ def as_bytes(content: Any) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def reply(content: Any, status: int = 200) -> Response:
+def reply(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A JSON response."""
-    return Response(as_bytes(content), status, media_type="application/json")
+    return Response(as_bytes(content), status, headers, "application/json")
 
 
 class _What(NamedTuple):

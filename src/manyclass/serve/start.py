@@ -19,7 +19,7 @@ from .model import ServedModel, Settings
 
 _VARIABLE = "MANYCLASS_SERVE"  # how worker processes get their options
 LOCAL = ("127.0.0.1", "localhost", "::1")
-_SWITCH = 0.001  # seconds that the learner may keep the interpreter from the thread that answers
+_SWITCH = 0.001  # seconds that the learner may keep the interpreter from the thread that handles requests
 _HEADER_SECONDS = 10.0
 _GRACE = 30  # seconds for running requests when the service ends
 
@@ -87,7 +87,7 @@ def run(options: Options) -> None:
         "timeout_keep_alive": 30,
         "timeout_graceful_shutdown": _GRACE,
         "backlog": 2048,
-        "timeout_worker_healthcheck": 600,  # a process that loads a model does not answer
+        "timeout_worker_healthcheck": 600,  # a process that loads a model does not respond
     }
     os.environ[_VARIABLE] = json.dumps(asdict(options))
     if options.workers > 1:

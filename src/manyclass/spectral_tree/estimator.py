@@ -228,7 +228,7 @@ class SpectralTreeClassifier(MultilabelClassifier):
             learner = AdaGrad(rate=0.5, decay=0.9)
         elif self.learner == "auto":
             # Many labels per row are noisy, as in the label tree: smaller steps.
-            rate = 2.0 if softmax else min(1.0, (5.0 / self._labels_a_row) ** 0.5)
+            rate = 2.0 if softmax else min(1.0, (5.0 / self._labels_per_row) ** 0.5)
             learner = SGD(rate=rate, decay=0.8) if text else NormalizedAdaGrad(rate=4.0)
         return Options(
             max_depth=min(int(max_depth), 30),

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..core import linear
 from ..core.inputs import Dense, feature, first_not_below, span, squared_length, value
-from ..core.labels import LabelSet, add_label, answer
+from ..core.labels import LabelSet, add_label, top_labels
 from ..core.losses import SOFTMAX, probabilities, sigmoid
 from ..core.projection import learn_projection, project
 from ..core.rng import uniform
@@ -351,7 +351,7 @@ def predict_rows(nodes, classifier, batch, n_classes, options, out, paths, scrat
     """The loop of predict_batch."""
     for r in range(out.labels.shape[0]):
         n_leaves, n_routers, n = visit(nodes, classifier, batch, r, options, paths, scratch)
-        answer(
+        top_labels(
             nodes.tree, nodes.candidates, paths.leaf[0], n_classes, scratch.label, scratch.score, n, r, out.labels[r],
             out.scores[r], paths.known,
         )  # fmt: skip

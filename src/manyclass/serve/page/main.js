@@ -6,7 +6,7 @@ const at = (id) => document.getElementById(id);
 const make = (name, text = "", more = {}) => Object.assign(document.createElement(name), { textContent: text }, more);
 const PAUSE = 120; // ms after the last key before a prediction is asked for
 let model = null;
-let latest = 0; // number of the latest request: earlier answers that come later are ignored
+let latest = 0; // number of the latest request: earlier responses that come later are ignored
 let best = [];
 
 async function ask(path, body) {
