@@ -19,6 +19,7 @@ from sklearn.preprocessing import normalize
 from manyclass.datasets import DataNotFound, load, tfidf_transformer
 from manyclass.datasets.local import find
 from manyclass.metrics import difference_interval, n_minus_1_chi_squared
+from manyclass.metrics import mcnemar as mcnemar_of_counts
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -121,11 +122,37 @@ def compare(ours: float, n: int, theirs: float | str | None, n_theirs: int, who:
     }
 
 
-def publish(name: str, title: str, rows: list[dict], notes: list[str], quick: bool) -> Path:
+def mcnemar(correct: np.ndarray, other: np.ndarray) -> float:
+    """p-value of McNemar's exact test of two models, from whether each predicted each of the same rows correctly."""
+    return mcnemar_of_counts(int(np.sum(correct & ~other)), int(np.sum(other & ~correct)))
+
+
+def paired(correct: np.ndarray, other: np.ndarray | None, who: str) -> dict:
+    """The two columns of `compare` for two models on the same rows: McNemar's exact test.
+
+    The difference is that of the error rates, with the interval of Bonett and Price (2012) for paired proportions.
+    """
+    difference, p = f"ours − {who} [95 %]", f"p, vs {who}"
+    if other is None:
+        return {difference: None, p: None}
+    n, only, only_other = len(correct), np.sum(correct & ~other), np.sum(other & ~correct)
+    share, share_other = (only + 1) / (n + 2), (only_other + 1) / (n + 2)
+    half = 1.959964 * np.sqrt((share + share_other - (share - share_other) ** 2) / (n + 2))
+    middle = 100 * (share_other - share)
+    gap = 100 * (only_other - only) / n
+    interval = f"[{max(-100, middle - 100 * half):+.2f}, {min(100, middle + 100 * half):+.2f}]"
+    return {difference: f"{gap:+.2f} {interval}", p: p_text(mcnemar(correct, other))}
+
+
+def publish(
+    name: str, title: str, rows: list[dict], notes: list[str], quick: bool, correct: dict[str, np.ndarray] | None = None
+) -> Path:
     """Print rows as an aligned table, write it as CSV and Markdown, and return where the plot goes.
 
     All rows have the same keys, which head the columns; values are written as they are, None as a dash. A JSON file
-    says when, by which sources and on what machine.
+    says when, by which sources and on what machine. `correct` has for each model whether it predicted each test row
+    correctly; its names are the cells of the first columns, joined by ": ". It is written beside the table, so that
+    the tests of `paired` can be repeated.
     """
     head = list(rows[0])
     cells = [["–" if row[key] is None else str(row[key]) for key in head] for row in rows]
@@ -148,6 +175,8 @@ def publish(name: str, title: str, rows: list[dict], notes: list[str], quick: bo
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([head, *cells])
+    if correct:
+        np.savez_compressed(folder / f"{name}.npz", **correct)
     body = "\n\n".join([f"# {title}", markdown_table(head, cells), *notes])
     (folder / f"{name}.md").write_text(body + "\n", encoding="utf-8")
     origin = {"date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "commit": commit(), **machine()}

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import os
 import re
 import struct
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from manyclass.metrics import difference_interval
@@ -202,6 +204,46 @@ def test_a_comparison_has_the_interval_and_the_p_value():
     low, high = difference_interval(929, 10_800, 1307, 10_800)
     assert told == {"ours − paper [95 %]": f"-3.50 [{100 * low:+.2f}, {100 * high:+.2f}]", "p, vs paper": "< 0.0001"}
     assert set(report.compare(8.6, 10_800, None, 10_800, "VW").values()) == {None}
+
+
+def test_models_on_the_same_rows_are_compared_in_pairs():
+    """Ten rows that only the first model predicts, two that only the second does, of 100."""
+    first, second = np.arange(100) < 60, (np.arange(100) >= 10) & (np.arange(100) < 62)
+    p = sum(math.comb(12, i) for i in (0, 1, 2)) / 2**11
+    assert report.mcnemar(first, second) == pytest.approx(p) and report.mcnemar(second, first) == pytest.approx(p)
+    told = report.paired(first, second, "VW")
+    assert told["p, vs VW"] == f"{p:.4f}"
+    gap, low, high = map(float, re.findall(r"[-+]\d+\.\d+", told["ours − VW [95 %]"]))
+    assert gap == -8.0 and low < -8.0 < high < 0.0
+    # Bonett and Price (2012), their rule by hand: (3 - 11) / 102 -+ z sqrt((14/102 - (8/102)^2) / 102)
+    half = 1.959964 * math.sqrt((14 / 102 - (8 / 102) ** 2) / 102)
+    assert (low, high) == pytest.approx((100 * (-8 / 102 - half), 100 * (-8 / 102 + half)), abs=0.006)
+    assert set(report.paired(first, None, "VW").values()) == {None}
+
+
+def committed_pairs():
+    """The tables that have the results of each row beside them."""
+    return sorted(SCRIPTS.glob("*/results/*.npz"))
+
+
+@pytest.mark.parametrize("path", committed_pairs(), ids=lambda path: f"{path.parts[-3]}/{path.stem}")
+def test_p_values_of_committed_tables_follow_from_the_rows_beside_them(path):
+    with np.load(path, allow_pickle=False) as file:
+        correct = dict(file)
+    with open(path.with_suffix(".csv"), newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    repeated = 0
+    for row in rows:
+        cells = list(row.values())
+        [n] = [n for n in (1, 2, 3) if ": ".join(cells[:n]) in correct] or [0]
+        for column in row:
+            other = ": ".join([*cells[: n - 1], column.removeprefix("p, vs ")])
+            if n and column.startswith("p, vs ") and other in correct and row[column] != "–":
+                ours, theirs = correct[": ".join(cells[:n])], correct[other]
+                told = report.paired(ours, theirs, column.removeprefix("p, vs "))
+                assert {key: row[key] for key in told} == told
+                repeated += 1
+    assert repeated > 0
 
 
 @pytest.mark.parametrize(
