@@ -36,6 +36,7 @@ from benchmarks.tables import markdown_table, numeric_columns, p_text
 # Okabe and Ito's colours, told apart by the colour-blind.
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#999999"
 VOCABULARY, CONTEXT = {"enwik8": 50_000, "enwik9": 80_001}, 6  # words; how many stand before the one to predict
+CELLS = Path(__file__).resolve().parents[1] / "benchmarks" / "race" / "cells"
 RATES = (0.5, 1.0, 2.0)  # of a search: factors of the learner's rate
 _asked: dict[str, Path] = {}  # the folder of --results, where one was named
 
@@ -151,6 +152,15 @@ def compare(ours: float, n: int, theirs: float | str | None, n_theirs: int, who:
         difference: f"{gap:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]",
         p: p_text(n_minus_1_chi_squared(wrong, n, wrong_theirs, n_theirs)[1]),
     }
+
+
+def vw_error(name: str, learner: str) -> str | None:
+    """Test error in percent of one of Vowpal Wabbit's learners, as the race measured it with its own settings."""
+    path = CELLS / f"{name}.{learner}.json"
+    if not path.exists():
+        return None
+    cell = json.loads(path.read_text(encoding="utf-8"))
+    return f"{100 * (1 - cell['precision']['1']):.2f}" if cell["state"] == "done" else None
 
 
 def mcnemar(correct: np.ndarray, other: np.ndarray) -> float:

@@ -6,8 +6,6 @@ classes one-against-all learns from drawn negatives, as in the paper on ODP.
 """
 
 import gc
-import json
-from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,6 +28,7 @@ from report import (
     publish,
     save,
     tuned,
+    vw_error,
 )
 
 from benchmarks.timing import fit_and_predict
@@ -49,7 +48,6 @@ TITLES |= {"odp": "ODP", "enwik9": "enwik9 words", "imagenet": "ImageNet"}
 PAPER = {TREE: 11.4, PAPER_TREE: 11.4, FLAT: 12.2, LOM: 21.4}  # ALOI, default settings; from the supplement
 # Vowpal Wabbit's learners, as the race calls them; their errors come from its results.
 VW = {PAPER_TREE: "vw-recall-tree", FLAT: "vw-oaa", LOM: "vw-log-multi"}
-CELLS = Path(__file__).resolve().parents[2] / "benchmarks" / "race" / "cells"
 N_NEGATIVES, MANY_CLASSES = 200, 10_000
 EXTRA = {
     "tokens": {"type": int, "default": 500_000, "help": "words to learn (500,000)"},
@@ -118,15 +116,6 @@ def run_set(name: str, args) -> dict[str, dict]:
     return found
 
 
-def vw_error(name: str, who: str) -> str | None:
-    """Vowpal Wabbit's test error in percent, where the race has it."""
-    path = CELLS / f"{name}.{VW.get(who)}.json"
-    if not path.exists():
-        return None
-    cell = json.loads(path.read_text(encoding="utf-8"))
-    return f"{100 * (1 - cell['precision']['1']):.2f}" if cell["state"] == "done" else None
-
-
 def title_of(name: str, models: dict[str, dict]) -> str:
     """The name of a set in the table."""
     return f"{TITLES[name]}, {models[FLAT]['classes']:,} classes"
@@ -146,7 +135,7 @@ def table(found: dict[str, dict[str, dict]], own: dict[str, str]) -> list[dict]:
                     "the paper's set": "the same" if name == SETS[own[name]][0] else own[name],
                     "paper error %": paper.get(who),
                     "printed in": "supplement" if paper else None,
-                    "VW error % (race)": vw_error(name, who),
+                    "VW error % (race)": vw_error(name, VW[who]) if who in VW else None,
                     "our error %": f"{error:.2f}",
                     **compare(error, n, paper.get(who), 10_800),
                     **paired(told["correct"], None if who == FLAT else flat["correct"], FLAT),
