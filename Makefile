@@ -60,7 +60,7 @@ reproduce: .venv/.installed-plot
 	@$(BIN)/python reproduce/all.py $(if $(QUICK),--quick) $(REPRODUCE)
 
 RECALL_TREE := $(addprefix reproduce/recall_tree_2017/,figure_3.py figure_4.py aloi.py candidates_and_path_features.py bernstein.py \
-  in_order.py text.py)
+  in_order.py printed_rules.py text.py)
 
 reproduce-recall-tree: .venv/.installed-plot
 	@for script in $(RECALL_TREE); do echo "== $$script" && $(BIN)/python $$script || exit 1; done

@@ -74,8 +74,10 @@ def sampled_loss(linear, x, target):
     """Softmax over the target and the same random classes for all rows, uniform, corrected by log of the rate."""
     n_classes = len(linear.weight)
     negative = torch.randint(n_classes, (NEGATIVES,), device=x.device)
-    own = (x * linear.weight[target]).sum(1) + linear.bias[target]
-    others = torch.addmm(linear.bias[negative], x, linear.weight[negative].T) + np.log(n_classes / NEGATIVES)
+    both = torch.cat([target, negative])  # one look-up, so that there is one gradient of the weights
+    weight, bias = linear.weight[both], linear.bias[both]
+    own = (x * weight[: len(x)]).sum(1) + bias[: len(x)]
+    others = torch.addmm(bias[len(x) :], x, weight[len(x) :].T) + np.log(n_classes / NEGATIVES)
     others = others.masked_fill(negative == target[:, None], -torch.inf)
     scores = torch.cat([own[:, None], others], 1).float()
     return nn.functional.cross_entropy(scores, torch.zeros_like(target))
@@ -110,12 +112,12 @@ def training_steps(n_classes: int) -> dict:
         linear = nn.Linear(D, n_classes, **BF16)
 
         def full():
-            return nn.functional.cross_entropy(linear(x).float(), target)
+            return nn.functional.cross_entropy(linear(x), target)
 
-        measure("full softmax", linear, full)
+        measure("full softmax", linear, full, graph=True)
         if n_classes == K:
             measure("full softmax, torch.compile", linear, torch.compile(full))
-            measure("sampled softmax, 8,192 negatives", linear, lambda: sampled_loss(linear, x, target))
+            measure("sampled softmax, 8,192 negatives", linear, lambda: sampled_loss(linear, x, target), graph=True)
             cut = [2_000, 20_000, 200_000]
             adaptive = nn.AdaptiveLogSoftmaxWithLoss(D, n_classes, cut, **BF16)
             measure("adaptive softmax, skewed classes", adaptive, lambda: adaptive(x, skewed).loss)

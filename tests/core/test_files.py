@@ -340,7 +340,47 @@ def test_files_of_every_released_format_load_for_ever(path):
         model.partial_fit(np.array(expected["X"], np.float32), labels[:, 0])
 
 
+PRINTED = [
+    RecallTreeClassifier(beam=1, loss="logistic", path_features="bias", rules="paper", n_epochs=2, random_state=3),
+    LomTreeClassifier(loss="absolute", swap=False, descent="target", rules="paper", n_epochs=2, random_state=3),
+]
+
+
+@pytest.mark.parametrize("clf", PRINTED, ids=lambda clf: type(clf).__name__)
+def test_printed_rules_survive_a_file(tmp_path, clf):
+    X, y = rows()
+    clf.fit(X, y).save(tmp_path / "m")
+    loaded = load_model(tmp_path / "m")
+    assert loaded.rules == "paper" and loaded._options == clf._options
+    clf.save(tmp_path / "slim", slim=True)
+    for other in (loaded, load_model(tmp_path / "slim")):
+        same_answers(clf, other, X)
+    more, labels = rows(seed=1, n_classes=40)
+    clf.partial_fit(more, labels).save(tmp_path / "a")
+    loaded.partial_fit(more, labels).save(tmp_path / "b")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    arrays, metadata = model_file.read(tmp_path / "m", False, True)
+    metadata["config"]["rules"] = 99
+    model_file.write(tmp_path / "hostile", arrays, metadata)
+    with pytest.raises(ModelFormatError, match="rules"):
+        load_model(tmp_path / "hostile")
+
+
+@pytest.mark.parametrize(
+    ("clf", "message"),
+    [
+        (RecallTreeClassifier(rules="paper", arity=3), "requires arity=2, got 3"),
+        (LomTreeClassifier(rules="paper"), "requires loss='absolute', got 'hinge'"),
+    ],
+)
+def test_printed_rules_that_the_paper_does_not_have_are_refused(clf, message):
+    with pytest.raises(ValueError, match=message):
+        clf.fit(*rows())
+
+
 def test_an_option_younger_than_the_file_is_as_the_model_was_made():
+    for name in ("recall-tree", "lom-tree"):
+        assert load_model(FIXTURES / f"format-1-{name}.model").rules == "corrected"
     clf = load_model(FIXTURES / "format-1-mlom-tree.model")
     assert clf.guests is False and clf._options.guests is False
 

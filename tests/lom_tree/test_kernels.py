@@ -76,6 +76,40 @@ def test_kernel_equals_reference(seed, n_labels, sparse, learner, **options):
     same_predictions(config, state, tree, X, sparse, n_labels)
 
 
+@settings(max_examples=40, report_multiple_bugs=False)
+@given(
+    seed=st.integers(0, 10**6),
+    n_labels=st.integers(2, 12),
+    sparse=st.booleans(),
+    learner=st.sampled_from(list(LEARNERS)),
+    **{name: OPTIONS[name] for name in ("descent", "split_mass", "max_depth")},
+)
+def test_printed_rules_equal_the_reference(seed, n_labels, sparse, learner, **options):
+    X, y, weights = stream(seed, 70, n_labels, sparse)
+    options = {**PLAIN, "swap": False, "loss": "absolute", "rules": "paper", **options}
+    config, state, tree = learn_both(X, y, weights, sparse, learner, **options)
+    assume(not tree.close_calls)
+    assert state["tree"].n_nodes[0] == len(tree.nodes)
+    check_tree(state["tree"])
+    for node in tree.nodes:
+        size = state["candidates"].size[node.number]
+        assert state["candidates"].label[node.number, :size].tolist() == list(node.leaf_counts)
+        np.testing.assert_allclose(state["candidates"].mass[node.number, :size], list(node.leaf_counts.values()))
+    assert state["seen"].wrong_mass[0] == pytest.approx(tree.wrong_mass)
+    same_predictions(config, state, tree, X, sparse, n_labels)
+
+
+def test_a_printed_leaf_is_copied_to_the_left():
+    """[OT Alg. 1 l.15-18]: left a copy of the leaf, right the new label, and the router one step towards 1."""
+    config = resolve(learner=SGD(0.25), swap=False, loss="absolute", rules="paper", descent="target")
+    state = model.init(config, 1)
+    model.learn(config, state, Dense(np.ones((3, 1), np.float32)), np.array([7, 7, 4], np.int32), np.ones(3))
+    left, right = state["tree"].children[0]
+    counts = [state["candidates"].label[node, : state["candidates"].size[node]].tolist() for node in (left, right)]
+    assert counts == [[7, 4], [4]]
+    assert state["router"].bias[0] == pytest.approx(-0.5 + 0.25) and state["router"].bias[left] == -0.5
+
+
 def same_predictions(config, state, tree, X, sparse, n_labels):
     predictions = model.predict(config, state, as_batch(X, sparse), n_labels, n_labels)
     for x, labels, scores, work in zip(X.astype(float), *predictions, strict=True):

@@ -96,6 +96,47 @@ def test_kernel_equals_reference(seed, n_labels, sparse, learner, router, **opti
     same_predictions(resolved, state, tree, X, sparse, n_labels)
 
 
+@settings(max_examples=40, report_multiple_bugs=False)
+@given(
+    seed=st.integers(0, 10**6),
+    n_labels=st.integers(2, 12),
+    bernstein=st.sampled_from([None, 0.1, 1.0]),
+    loss=st.sampled_from(["softmax", "logistic"]),
+    rules=st.integers(0, kernel.PRINTED // 2).map(lambda rest: 2 * rest + kernel.SHARES),
+)
+def test_printed_rules_equal_the_reference(seed, n_labels, bernstein, loss, rules):
+    """Every combination with the printed entropies; the reference computes them from the histograms."""
+    X, y, weights = stream(seed, 70, n_labels, False)
+    options = {"n_candidates": 3, "max_depth": 4, "bernstein": bernstein, "path_features": "bias", "loss": loss}
+    resolved = resolve(LEARNERS["sgd"], LEARNERS["sgd"], **options)._replace(rules=rules)
+    state = model.init(resolved, X.shape[1])
+    model.learn(resolved, state, as_batch(X, False), y, weights)
+    rates = {"learner": ("sgd", LEARNERS["sgd"].rate), "router": ("sgd", LEARNERS["sgd"].rate)}
+    tree = reference.RecallTree(X.shape[1], **rates, **options, rules=rules)
+    for x, label, weight in zip(X.astype(float), y, weights, strict=True):
+        tree.learn(x, int(label), float(weight))
+    for node in tree.nodes:
+        children = [-1 if child is None else child.number for child in node.children]
+        assert state["tree"].children[node.number].tolist() == children
+        assert state["entropies"].mass_entropy[node.number] == pytest.approx(node.mass_entropy, abs=1e-9)
+    assert state["seen"].wrong_mass[0] == pytest.approx(tree.wrong_mass)
+    same_predictions(resolved, state, tree, X, False, n_labels)
+
+
+@pytest.mark.parametrize("rule", [kernel.SHARES, kernel.SIGN, kernel.FULL_STEP, kernel.ONE_LIST])
+def test_each_printed_rule_changes_the_model(rule):
+    """Otherwise the comparison with the reference would compare nothing."""
+    X, y, weights = stream(3, 200, 12, False)
+    found = []
+    for rules in (0, rule):
+        options = {"n_candidates": 3, "max_depth": 4, "path_features": "bias", "rules": "paper"}
+        resolved = resolve(**options)._replace(rules=rules | kernel.SHARES if rule != kernel.SHARES else rules)
+        state = model.init(resolved, X.shape[1])
+        model.learn(resolved, state, as_batch(X, False), y, weights)
+        found.append(model.predict(resolved, state, as_batch(X, False), 1, 12).scores)
+    assert not np.array_equal(*found)
+
+
 def same_predictions(options, state, tree, X, sparse, n_labels):
     found = model.predict(options, state, as_batch(X, sparse), n_labels, n_labels)
     for x, labels, scores, work in zip(X.astype(float), *found, strict=True):
@@ -243,7 +284,7 @@ def router_after(label, n_steps=30):
     for _ in range(n_steps):
         kernel.observe_scale(state["scale"], example.batch, 0)
         step = kernel.pace(options.router_update, options.router_rate, state["scale"], 1.0)
-        route = kernel.update_router(nodes, 0, example, step, state["scale"])
+        route = kernel.update_router(nodes, None, 0, example, step, state["scale"], options)
     return route
 
 

@@ -237,7 +237,8 @@ def test_removed_options_warn_only_if_they_were_used(changed_file):
 
 def test_routers_of_an_old_file_keep_their_learner(changed_file):
     clf = load_model(changed_file("config", router_learner={"learner": "AdaGrad", "rate": 0.25, "decay": 0.5}))
-    assert clf._options[-4:-1] == (ADAGRAD, 0.25, 0.5)
+    found = clf._options
+    assert (found.router_update, found.router_rate, found.router_decay) == (ADAGRAD, 0.25, 0.5)
 
 
 @pytest.mark.parametrize(

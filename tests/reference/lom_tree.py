@@ -7,6 +7,7 @@ Prediction" (2015), with the same departures as the package:
 - hinge or logistic loss beside the absolute one; the router's sign before its step, or the target, decides the way;
 - a leaf splits when the mass beside its heaviest label is more than split_mass, and its children begin with nothing;
 - no swap where the lightest leaf has no grandparent; a recycled node keeps its router, as in VW;
+- rules="paper": the order, the targets and the new leaves of Algorithm 1 (2013) as printed;
 - an empty leaf predicts as the first node above it that was counted as a leaf.
 """
 
@@ -48,12 +49,15 @@ class Node:
 
 class LomTree:
     def __init__(self, n_features, *, swap, swap_resistance, nodes_per_class, split_mass, max_depth, descent, loss,
-                 learner):  # fmt: skip
+                 learner, rules="corrected"):  # fmt: skip
+        self.printed = rules == "paper"
         self.n_features, self.scale, self.learner, self.loss = n_features, Scale(n_features), learner, loss
         self.swap, self.swap_resistance, self.nodes_per_class = swap, swap_resistance, nodes_per_class
         self.split_mass, self.max_depth, self.descent = split_mass, max_depth, descent
         self.root = Node(0, None, n_features)
         self.nodes, self.labels, self.n_swaps = [self.root], set(), 0
+        if self.printed:
+            self.root.router.weight[-1] = -0.5  # targets 0 and 1 with a threshold at 1/2
         self.mass = self.wrong_mass = 0.0
         self.close_calls = 0  # decisions that rounding could turn
 
@@ -82,38 +86,50 @@ class LomTree:
         self.labels.add(label)
         self.scale.observe(x)
         node, depth = self.root, 0
-        while node.children or self.at_leaf(node, depth, label, weight):
+        while node.children or self.at_leaf(node, depth, x, label, weight):
             side = self.update_router(node, x, label, weight)
             node, depth = node.children[side], depth + 1
 
-    def at_leaf(self, node, depth, label, weight):
-        """Count the label; whether the leaf has become an inner node."""
+    def at_leaf(self, node, depth, x, label, weight):
+        """Count the label; whether the leaf has become an inner node that the row goes on from."""
         node.count(label, weight)
         if self.may_split(node, depth) and self.split(node):
-            return True
+            if self.printed:  # [OT Alg. 1 l.15-18]
+                left, right = node.children
+                left.leaf_counts, right.leaf_counts = dict(node.leaf_counts), {label: weight}
+                left.router.weight[-1] = right.router.weight[-1] = -0.5
+                self.step(node, x, node.router.score(x), 0.5, weight)
+            return not self.printed
         node.smallest += weight
         self.update_smallest(node)
         return False
 
     def update_router(self, node, x, label, weight):
         route = node.router.score(x)
+        if self.printed:
+            node.margins.setdefault(label, []).append((route, weight))
         gap = node.mean(label) - node.mean()
         self.close_calls += 0 < abs(gap) < 1e-5
         self.close_calls += abs(route) < 1e-4 and route != 0.0
-        target = 1.0 if gap > 0 else -1.0
-        node.margins.setdefault(label, []).append((float(np.clip(route, -1, 1)), weight))
+        target = (1.0 if gap > 0 else -1.0) * (0.5 if self.printed else 1.0)
+        if not self.printed:
+            node.margins.setdefault(label, []).append((float(np.clip(route, -1, 1)), weight))
+        self.step(node, x, route, target, weight)
+        return 1 if (target if self.descent == "target" else route) > 0 else 0
+
+    def step(self, node, x, route, target, weight):
         gradient = {
             "hinge": -target if route * target < 1 else 0.0,
             "absolute": float(np.sign(route - target)),
             "logistic": 1 / (1 + math.exp(-route)) - (target > 0),
         }[self.loss]
-        self.close_calls += self.loss != "logistic" and abs(route - target) < 1e-4
+        at_start = self.printed and route == target == -0.5  # exactly equal in any precision
+        self.close_calls += self.loss != "logistic" and abs(route - target) < 1e-4 and not at_start
         rule, rate = self.learner
         if rule == "normalized-adagrad":
             rate /= math.sqrt(self.scale.normalized / self.scale.n + 1)
         if gradient:
             node.router.learn(x, gradient * weight, (rule, rate), self.scale)
-        return 1 if (target if self.descent == "target" else route) > 0 else 0
 
     # -- growth ------------------------------------------------------------------------------------------------
 
@@ -122,7 +138,7 @@ class LomTree:
 
     def may_split(self, node, depth):
         beside = sum(node.leaf_counts.values()) - max(node.leaf_counts.values())
-        self.close_calls += abs(beside - self.split_mass) < 1e-9
+        self.close_calls += beside != 0 and abs(beside - self.split_mass) < 1e-9
         if len(node.leaf_counts) < 2 or beside <= self.split_mass or depth >= self.max_depth:
             return False
         return not self.full() or (self.swap and beside > self.swap_resistance * (self.root.smallest + 1))

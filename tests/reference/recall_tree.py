@@ -76,6 +76,10 @@ class Node:
     def total(self):
         return sum(self.hist.values())
 
+    @property
+    def mass_entropy(self):
+        return mass_entropy(self.hist.values())
+
     def entropy_with(self, label, weight):
         """(mass x entropy) without and with one more example of label."""
         with_it = {**self.hist, label: self.hist.get(label, 0.0) + weight}
@@ -96,7 +100,8 @@ def mass_entropy(masses):
 
 class RecallTree:
     def __init__(self, n_features, *, n_candidates, max_depth, bernstein=None, path_features="off", beam=1,
-                 loss="softmax", learner=("sgd", 1.0), router=("sgd", 1.0), arity=2):  # fmt: skip
+                 loss="softmax", learner=("sgd", 1.0), router=("sgd", 1.0), arity=2, rules=0):  # fmt: skip
+        self.rules = rules  # a sum of the four rules as printed: 1 shares, 2 sign, 4 full step, 8 one list
         self.n_features, self.scale = n_features, Scale(n_features)
         self.n_candidates, self.max_depth, self.bernstein, self.beam = n_candidates, max_depth, bernstein, beam
         self.path_features, self.loss, self.learner, self.router = path_features, loss, learner, router
@@ -183,6 +188,8 @@ class RecallTree:
         met = self.candidates(x)
         scored = {known: self.score(x, known, home) for known, home in met.items()}
         stop = self.descend(x, label, weight)
+        if self.rules & 8:
+            met, scored = {}, {}
         for other in stop.best:
             if other not in met:
                 met[other] = stop
@@ -227,11 +234,14 @@ class RecallTree:
             if child is not None:
                 without, with_it = child.entropy_with(label, weight)
                 rise[side] = with_it - without
-        advantage = rise[1] - rise[0]
-        if abs(advantage) > 1e-6 * weight:
+                if self.rules & 1:
+                    rise[side] = child.total / node.total * (with_it / (child.total + weight) - without / child.total)
+        advantage = (rise[1] - rise[0]) * (-1 if self.rules & 2 else 1)
+        least = weight / node.total if self.rules & 1 else weight
+        if abs(advantage) > 1e-6 * least:
             chance = math.exp(log_sigmoid(node.router.score(x)))
             gradient = abs(advantage) * (chance - (1.0 if advantage > 0 else 0.0))
-            if abs(gradient) >= NEGLIGIBLE * weight:
+            if abs(gradient) >= NEGLIGIBLE * least:
                 node.router.learn(x, gradient, self.router, self.scale)
 
     def update_routers(self, x, label, weight, node):
@@ -257,7 +267,8 @@ class RecallTree:
                 continue
             self.scorer(known).learn(x, gradient * weight, self.learner, self.scale)
             nodes = list(self.path_nodes(met[known]))
-            share = (self.learner[0], self.learner[1] / max(1, len(nodes)))  # together they step as far as one
+            # Together they step as far as one.
+            share = (self.learner[0], self.learner[1] / (1 if self.rules & 4 else max(1, len(nodes))))
             for node in nodes:
                 own = self.own.setdefault((node.number, known), Linear(self.n_features))
                 own.learn(x, gradient * weight, share, self.scale, only_bias=self.path_features == "bias")

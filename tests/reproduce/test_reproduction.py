@@ -1,7 +1,10 @@
 """The reproduction at the smallest size: Figure 3, the page from a folder of results, what becomes of a script."""
 
+import argparse
 import csv
+import importlib
 import json
+import math
 import os
 import re
 import struct
@@ -9,8 +12,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits
 
+from manyclass import NormalizedAdaGrad, RecallTreeClassifier
+from manyclass.datasets.packed import pack_split, write_packed
 from manyclass.metrics import difference_interval
 from reproduce import all as driver
 from reproduce import page, report
@@ -202,6 +210,83 @@ def test_a_comparison_has_the_interval_and_the_p_value():
     low, high = difference_interval(929, 10_800, 1307, 10_800)
     assert told == {"ours − paper [95 %]": f"-3.50 [{100 * low:+.2f}, {100 * high:+.2f}]", "p, vs paper": "< 0.0001"}
     assert set(report.compare(8.6, 10_800, None, 10_800, "VW").values()) == {None}
+
+
+def test_models_on_the_same_rows_are_compared_in_pairs():
+    """Ten rows that only the first model predicts, two that only the second does, of 100."""
+    first, second = np.arange(100) < 60, (np.arange(100) >= 10) & (np.arange(100) < 62)
+    p = sum(math.comb(12, i) for i in (0, 1, 2)) / 2**11
+    assert report.mcnemar(first, second) == pytest.approx(p) and report.mcnemar(second, first) == pytest.approx(p)
+    told = report.paired(first, second, "VW")
+    assert told["p, vs VW"] == f"{p:.4f}"
+    gap, low, high = map(float, re.findall(r"[-+]\d+\.\d+", told["ours − VW [95 %]"]))
+    assert gap == -8.0 and low < -8.0 < high < 0.0
+    # Bonett and Price (2012), their rule by hand: (3 - 11) / 102 -+ z sqrt((14/102 - (8/102)^2) / 102)
+    half = 1.959964 * math.sqrt((14 / 102 - (8 / 102) ** 2) / 102)
+    assert (low, high) == pytest.approx((100 * (-8 / 102 - half), 100 * (-8 / 102 + half)), abs=0.006)
+    assert set(report.paired(first, None, "VW").values()) == {None}
+
+
+@pytest.fixture
+def figure_4(monkeypatch):
+    """The script as a module."""
+    monkeypatch.syspath_prepend(str(SCRIPTS / "recall_tree_2017"))
+    return importlib.import_module("figure_4")
+
+
+def test_a_script_takes_the_papers_own_set_where_it_is(tmp_path, monkeypatch, capsys, figure_4):
+    """Slices of ODP and of enwik9 in the format of `manyclass data`: two splits of word counts; words by number."""
+    monkeypatch.setenv("MANYCLASS_DATA", str(tmp_path))
+    monkeypatch.setenv("MANYCLASS_CACHE", str(tmp_path / "cache"))
+    assert figure_4.own_or_substitute("odp", "revdict") == "revdict"
+    counts = sp.random(60, 30, 0.2, "csr", np.float32, np.random.default_rng(0))
+    y = np.arange(60, dtype=np.int32) % 7
+    write_packed(tmp_path / "odp.npz.xz", pack_split(counts[:40], y[:40], "train") | pack_split(counts, y, "test"))
+    words = np.arange(50, dtype=np.uint32) * 1600
+    write_packed(tmp_path / "enwik9.npz.xz", {"train": words, "valid": words, "test": words, "vocab": words})
+    names = [figure_4.own_or_substitute(*figure_4.SETS[theirs]) for theirs in ("ODP", "LTCB")]
+    assert names == ["odp", "enwik9"]
+    said = capsys.readouterr().out
+    assert "data: revdict, a substitute: odp is not here" in said and "data: odp\n" in said
+    args = argparse.Namespace(quick=False, tokens=40)
+    X, labels, X_test, test_labels = figure_4.rows_of("odp", args)
+    assert X.shape == (40, 30) and X_test.shape == (60, 30) and labels.tolist() == y[:40].tolist()
+    np.testing.assert_allclose(X.power(2).sum(axis=1)[X.getnnz(axis=1) > 0], 1.0, rtol=1e-5)
+    X, labels, X_test, test_labels = figure_4.rows_of("enwik9", args)
+    assert X.shape == (34, 6 * report.VOCABULARY["enwik9"]) and labels[0] == words[6] and len(test_labels) == 44
+    assert X[0].indices[-1] == words[5] + 5 * report.VOCABULARY["enwik9"]
+
+
+def test_the_search_is_the_same_for_every_model_and_sees_no_test_rows(figure_4):
+    X, y = load_digits(return_X_y=True)
+    model = report.tuned(RecallTreeClassifier(), NormalizedAdaGrad(), X[:600], y[:600], n_epochs=2, rates=(1e-6, 1.0))
+    assert model.learner.rate == NormalizedAdaGrad().rate and 1 <= model.n_epochs <= 2
+    assert model.random_state == 0 and model.early_stopping is False and not hasattr(model, "history_")
+
+
+def committed_pairs():
+    """The tables that have the results of each row beside them."""
+    return sorted(SCRIPTS.glob("*/results/*.npz"))
+
+
+@pytest.mark.parametrize("path", committed_pairs(), ids=lambda path: f"{path.parts[-3]}/{path.stem}")
+def test_p_values_of_committed_tables_follow_from_the_rows_beside_them(path):
+    with np.load(path, allow_pickle=False) as file:
+        correct = dict(file)
+    with open(path.with_suffix(".csv"), newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    repeated = 0
+    for row in rows:
+        cells = list(row.values())
+        [n] = [n for n in (1, 2, 3) if ": ".join(cells[:n]) in correct] or [0]
+        for column in row:
+            other = ": ".join([*cells[: n - 1], column.removeprefix("p, vs ")])
+            if n and column.startswith("p, vs ") and other in correct and row[column] != "–":
+                ours, theirs = correct[": ".join(cells[:n])], correct[other]
+                told = report.paired(ours, theirs, column.removeprefix("p, vs "))
+                assert {key: row[key] for key in told} == told
+                repeated += 1
+    assert repeated > 0
 
 
 @pytest.mark.parametrize(

@@ -78,16 +78,23 @@ def mean(total, mass):
 
 
 @device
+def clipped(margin):
+    """A margin within -1..1. Cost: O(1).
+
+    DIFFERS [OT Alg. 1 l.6-7]: clipped to the range of the targets, as in VW; a few outliers moved the means.
+    """
+    return min(1.0, max(-1.0, margin))
+
+
+@device
 def note_margin(nodes, table, node, at, margin, weight):
     """Add a margin to the means of a node and of one of its labels. Mutates: nodes, table. Cost: O(1).
 
-    DIFFERS [OT Alg. 1 l.6-7]: clipped to -1..1, the range of the targets, as in VW; a few outliers moved the means.
     DIFFERS [OT Alg. 1 l.14]: counted at the node whose mean it is; as printed, after the move to the child.
     """
-    clipped = min(1.0, max(-1.0, margin)) * weight
-    table.margin[at] += clipped
+    table.margin[at] += margin * weight
     table.margin_mass[at] += weight
-    nodes.margin[node] += clipped
+    nodes.margin[node] += margin * weight
     nodes.margin_mass[node] += weight
 
 
@@ -95,7 +102,6 @@ def note_margin(nodes, table, node, at, margin, weight):
 def route_target(nodes, table, node, at):
     """1 if the label's mean margin is above the node's, else -1 [OT Alg. 1 l.8-11]. Cost: O(1).
 
-    DIFFERS [OT Alg. 1 l.6-8]: the means of the rows before, as in LOM; else a label's own margin would choose its side.
     DIFFERS [OT Alg. 1 l.9, 11]: no sets Y_L and Y_R, the means define them; targets are -1 and 1, as LOM, not 0 and 1.
     DIFFERS [LOM Alg. 1]: equal means go left, as in OT, not right.
     """

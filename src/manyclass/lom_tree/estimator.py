@@ -13,10 +13,10 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
 
     A prediction scores one router per level and nothing else. Each router learns to send a label to the
     right if its mean score is above the mean of all rows, else to the left, which makes splits pure and balanced. See
-    Choromanska and Langford, "Logarithmic Time Online Multiclass Prediction" (2015). With `swap=False` and
-    `descent="target"` it is Algorithm 1 of Choromanska, Agarwal and Langford, "Extreme Multi Class Classification"
-    (2013). The closest to the papers is
-    `LomTreeClassifier(loss="absolute", split_mass=0)`; docs/deviations.md lists the differences.
+    Choromanska and Langford, "Logarithmic Time Online Multiclass Prediction" (2015), to which
+    `LomTreeClassifier(loss="absolute", split_mass=0)` is closest. With `swap=False`, `descent="target"` and
+    `rules="paper"` too, it is Algorithm 1 of Choromanska, Agarwal and Langford, "Extreme Multi Class Classification"
+    (2013). docs/deviations.md lists the differences.
 
     After training, `set_params` changes `n_jobs` for predictions at once and `class_weight` for the next `partial_fit`.
     All other options take effect in the next `fit`.
@@ -41,6 +41,10 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         target, as printed in 2013.
     loss : {"hinge", "absolute", "logistic"}, default="hinge"
         Loss of the routers; the papers use "absolute".
+    rules : {"corrected", "paper"}, default="corrected"
+        "paper": three rules as printed in 2013 (docs/deviations.md): a row counts for the means before they decide its
+        target, the targets are 0 and 1, and of two new leaves the left one is a copy of the old leaf and the right one
+        has the new label. Requires `loss="absolute"`.
     learner : {"auto", "sgd", "adagrad", "normalized-adagrad"} or an instance, default="auto"
         How the routers learn. "auto": `NormalizedAdaGrad(rate=4, decay=1)`, which needs no scaling of the inputs.
     table_bits : int, default=27
@@ -112,6 +116,7 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         "max_depth": integer(0, DEEPEST, "auto"),
         "descent": one_of(*model.DESCENTS),
         "loss": one_of(*ROUTER_LOSSES),
+        "rules": one_of(*model.RULES),
     }
 
     def __init__(
@@ -123,6 +128,7 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         max_depth="auto",
         descent="sign",
         loss="hinge",
+        rules="corrected",
         learner="auto",
         table_bits=27,
         n_epochs=20,
@@ -142,6 +148,7 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         self.max_depth = max_depth
         self.descent = descent
         self.loss = loss
+        self.rules = rules
         self.learner = learner
         self.table_bits = table_bits
         self.n_epochs = n_epochs
@@ -155,6 +162,8 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         self.verbose = verbose
 
     def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> model.Options:
+        if self.rules == "paper" and self.loss != "absolute":
+            raise ValueError(f"rules='paper' requires loss='absolute', got {self.loss!r}: its targets are 0 and 1.")
         learner = resolve(self.learner, n_features=n_features, sparse=sparse, auto=ROUTER_LEARNER)
         return model.Options(
             swap=bool(self.swap),
@@ -166,4 +175,5 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
             loss=ROUTER_LOSSES[self.loss],
             table_bits=int(self.table_bits),
             **learner.as_options(),
+            rules=model.RULES[self.rules],
         )

@@ -18,6 +18,8 @@ from ..core.updates import count_prediction
 from ..jit import device, inlined, kernel
 
 SIGN, TARGET = 0, 1  # descent
+CORRECTED, PRINTED = 0, 1  # rules
+HALF = 0.5
 
 # What one row may add: it splits one leaf at most, and is counted at every node of its path.
 NEW_NODES, NEW_ENTRIES = 2, DEEPEST + 2
@@ -37,6 +39,7 @@ class Options(NamedTuple):
     update: int
     rate: float
     decay: float
+    rules: int  # CORRECTED, or PRINTED as in [OT]
 
 
 class MarginTable(NamedTuple):
@@ -78,7 +81,7 @@ def learn_rows(model, batch, labels, weights, begin, options):
         label, weight = np.int64(labels[i]), weights[i]
         if weight <= 0.0:
             continue
-        if not online.has_room(tree, model.table, NEW_NODES, NEW_ENTRIES):
+        if not online.has_room(tree, model.table, NEW_NODES, new_entries(options)):
             return i
         step = online.next_step(model.table, model.scale, seen, batch, i, label, options)
         example = online.Example(batch, i, label, weight, step, model.scale)
@@ -114,11 +117,18 @@ def learn_row(model, example, options):
                 nodes.smallest[node] += weight
                 raise_smallest(tree, nodes, node)
                 return known, routes
+            if options.rules == PRINTED:
+                return known, routes + divide(model, example, node, options)
         route = linear.score(router, node, example.batch, example.i)
         routes += route
-        target = online.route_target(nodes, table, node, at)  # [OT Alg. 1 l.8-11]
-        # DIFFERS [LOM Alg. 1]: the margin before the router's step, as OT, not after it [OT Alg. 1 l.6-7]
-        online.note_margin(nodes, table, node, at, route, weight)
+        # DIFFERS [OT Alg. 1 l.6-8]: the means of the rows before, as in LOM; else a label's own margin would choose its
+        # side. DIFFERS [LOM Alg. 1]: the margin before the router's step, as OT, not after it.
+        if options.rules == PRINTED:
+            online.note_margin(nodes, table, node, at, route, weight)  # [OT Alg. 1 l.6-7]
+            target = HALF * online.route_target(nodes, table, node, at)
+        else:
+            target = online.route_target(nodes, table, node, at)  # [OT Alg. 1 l.8-11]
+            online.note_margin(nodes, table, node, at, online.clipped(route), weight)
         online.train_router(router, node, example, route, target, options.loss)  # [OT Alg. 1 l.12]
         # DIFFERS [OT Alg. 1 l.13]: by the router's sign, as in LOM, and before its step, which knows the label. Leaves
         # then see the same rows as in prediction. TARGET is the printed rule.
@@ -166,6 +176,37 @@ def split(tree, nodes, candidates, node, has_nodes):
         nodes.smallest[child] = nodes.total[node] / 2.0
     raise_smallest(tree, nodes, left)
     return True
+
+
+@device
+def divide(model, example, node, options):
+    """What two new children of a leaf begin with, as printed [OT Alg. 1 l.15-18]; return the route of the example.
+
+    The left one is a copy of the leaf, the right one has the label of the example. Targets 0 and 1 with a threshold at
+    1/2 are the targets -1/2 and 1/2 of a router whose bias begins at -1/2. The router of a leaf has learned nothing:
+    its copy is a new one, and the step towards 0 that the right one makes is none, since it begins at 0.
+    Mutates: model. Cost: O(non-zeros + slots).
+    """
+    tree, router, candidates, table = model.tree, model.router, model.candidates, model.table
+    left, right = np.int64(tree.children[node, LEFT]), np.int64(tree.children[node, RIGHT])
+    for s in range(candidates.size[node]):
+        label = np.int64(candidates.label[node, s])
+        at = add_mass(table, tree.identity[left], label, candidates.mass[node, s])
+        place(candidates, left, label, table.mass[at])
+    at = add_mass(table, tree.identity[right], example.label, example.weight)
+    place(candidates, right, example.label, example.weight)
+    model.nodes.total[left], model.nodes.total[right] = model.nodes.total[node], example.weight
+    for child in (left, right):
+        router.bias[child] = -HALF
+    route = linear.score(router, node, example.batch, example.i)
+    online.train_router(router, node, example, route, HALF, options.loss)
+    return route
+
+
+@device
+def new_entries(options):
+    """The most entries of the table that one row may add."""
+    return NEW_ENTRIES + (online.SLOTS + 1 if options.rules == PRINTED else 0)
 
 
 @device

@@ -8,11 +8,24 @@ from ..core.invariants import check_candidates, need, need_no_pruning
 from ..core.learners import at_epoch
 from ..core.linear import slim_bank
 from ..core.state import Candidates, State, cut, make
-from .kernels import NEW_ENTRIES, NEW_NODES, SIGN, TARGET, MarginTable, Model, Options, learn_batch
+from .kernels import (
+    CORRECTED,
+    HALF,
+    NEW_NODES,
+    PRINTED,
+    SIGN,
+    TARGET,
+    MarginTable,
+    Model,
+    Options,
+    learn_batch,
+    new_entries,
+)
 
 NAME = "lom-tree"
 GROUPS = get_type_hints(Model)
 DESCENTS = {"sign": SIGN, "target": TARGET}
+RULES = {"corrected": CORRECTED, "paper": PRINTED}
 
 predict, score, paths, n_nodes = online.predict, online.score, online.paths, online.n_nodes
 explain = online.explain
@@ -21,7 +34,10 @@ explain = online.explain
 def init(options: Options, n_features: int, n_classes: int = 0) -> State:
     """A tree that is only a root."""
     candidates = make(Candidates, node=online.FIRST_NODES, slot=online.SLOTS)
-    return {**online.first_state(options, n_features, online.NodeMargins, MarginTable), "candidates": candidates}
+    state = {**online.first_state(options, n_features, online.NodeMargins, MarginTable), "candidates": candidates}
+    if options.rules == PRINTED:
+        state["router"].bias[0] = -HALF  # see `kernels.divide`
+    return state
 
 
 def learn(options: Options, state: State, batch: Batch, labels, weights, epoch: int = 0, n_jobs: int = 1) -> None:
@@ -31,7 +47,7 @@ def learn(options: Options, state: State, batch: Batch, labels, weights, epoch: 
         begin = learn_batch(Model(*(state[name] for name in Model._fields)), batch, labels, weights, begin, options)
         if begin == len(labels):
             return
-        state.update(online.grown(state, NEW_NODES, NEW_ENTRIES, options)[0])
+        state.update(online.grown(state, NEW_NODES, new_entries(options), options)[0])
 
 
 def memory(options: Options, n_features: int, n_classes: int, n_learned: int | None = None) -> int:
@@ -55,6 +71,7 @@ def tree_table(state: State, max_depth: int | None = None) -> list[dict]:
 
 def options_from_file(values: dict) -> dict:
     """The fields of `Options` from the values in a file."""
+    values = {"rules": CORRECTED, **values}  # younger than some files
     if "learner" not in values:
         return values
     return online.options_from_words(values, loss=online.ROUTER_LOSSES, descent=DESCENTS)
@@ -63,6 +80,7 @@ def options_from_file(values: dict) -> dict:
 def check(options: Options, state: State, n_features: int, n_classes: int, slim: bool) -> None:
     """Everything that the kernels rely on."""
     need(options.descent in (SIGN, TARGET), f"descent is {options.descent}.")
+    need(options.rules in RULES.values(), f"rules is {options.rules}.")
     online.check_common(options, state, n_features, n_classes, slim)
     online.check_tree(state["tree"])
     check_candidates(state["candidates"], n_classes)

@@ -203,7 +203,7 @@ def leave(nodes, table, node, at):
 def note_mean(nodes, guests, table, node, at, margin, weight):
     """Add a margin to the mean of a class [MLOM Alg. 1 l.4]. Mutates: all groups. Cost: O(log classes)."""
     leave(nodes, table, node, at)
-    clipped = min(1.0, max(-1.0, margin)) * weight
+    clipped = online.clipped(margin) * weight
     table.margin[at] += clipped
     table.margin_mass[at] += weight
     enter(nodes, table, node, at)
@@ -330,7 +330,7 @@ def visit(model, guests, example, node, depth, options):
         if table.active[at] != 0:  # its class belongs to this node, as the only one
             note_mean(nodes, guests, table, node, at, route, weight)
         else:
-            online.note_margin(guests.margins, table, node, at, route, weight)
+            online.note_margin(guests.margins, table, node, at, online.clipped(route), weight)
         online.train_router(model.router, node, example, route, target, options.loss)
         node = np.int64(tree.children[node, online.side_of(route)])
         depth += 1

@@ -18,8 +18,8 @@ class RecallTreeClassifier(ManyClassifier):
 
     Training and prediction take time logarithmic in the number of classes, which need not be known in advance. The
     algorithm is that of Daumé, Karampatziakis, Langford and Mineiro, "Logarithmic Time One-Against-Some" (2017).
-    `RecallTreeClassifier(beam=1, loss="logistic", path_features="bias")` is closest to the paper; docs/deviations.md
-    lists all differences.
+    `RecallTreeClassifier(beam=1, loss="logistic", path_features="bias")` is the algorithm that the paper describes,
+    with four printed rules corrected; `rules="paper"` has them as printed. docs/deviations.md lists all differences.
 
     After training, `set_params` changes `beam` and `n_jobs` for predictions at once, and `class_weight` for the next
     `partial_fit`; all other options take effect in the next `fit`.
@@ -47,6 +47,10 @@ class RecallTreeClassifier(ManyClassifier):
         with less than 8 % of the best path's probability are dropped early, so clear cases stay cheap.
     loss : {"softmax", "logistic"}, default="softmax"
         Loss over the candidates: joint, or of each candidate as in the paper.
+    rules : {"corrected", "paper"}, default="corrected"
+        "paper": four rules as the paper prints them, which cost accuracy (docs/deviations.md): the entropies of the
+        children weighted by their shares of the rows, the sign of their difference, a full step for each node of
+        `path_features`, and predictors that learn only where the training path ends. Requires `arity=2`.
     learner : {"auto", "sgd", "adagrad", "normalized-adagrad"} or an instance, default="auto"
         How the predictors learn. "auto": SGD for sparse data with more than 1,000 features (text), normalised AdaGrad
         otherwise. Neither requires scaled data.
@@ -121,6 +125,7 @@ class RecallTreeClassifier(ManyClassifier):
         "path_features": one_of(*model.PATH_FEATURES),
         "beam": integer(1, model.MOST_PATHS),
         "loss": one_of(*LOSSES),
+        "rules": one_of(*model.RULES),
     }
     _removed = {**ManyClassifier._removed, "init": None, "randomized": False}
 
@@ -133,6 +138,7 @@ class RecallTreeClassifier(ManyClassifier):
         path_features="off",
         beam=8,
         loss="softmax",
+        rules="corrected",
         learner="auto",
         table_bits=27,
         n_epochs=10,
@@ -152,6 +158,7 @@ class RecallTreeClassifier(ManyClassifier):
         self.path_features = path_features
         self.beam = beam
         self.loss = loss
+        self.rules = rules
         self.learner = learner
         self.table_bits = table_bits
         self.n_epochs = n_epochs
@@ -168,6 +175,10 @@ class RecallTreeClassifier(ManyClassifier):
         bernstein = self.bernstein
         if bernstein == "auto":
             bernstein = 1.0 if self.beam == 1 else None
+        if self.rules == "paper" and self.arity != 2:
+            raise ValueError(
+                f"rules='paper' requires arity=2, got {self.arity}: the paper has no rule for more children."
+            )
         learner = resolve(self.learner, n_features=n_features, sparse=sparse)
         return model.Options(
             n_candidates=-1 if self.n_candidates == "auto" else int(self.n_candidates),
@@ -184,6 +195,7 @@ class RecallTreeClassifier(ManyClassifier):
             router_rate=_ROUTER_LEARNER.rate,
             router_decay=_ROUTER_LEARNER.decay,
             table_bits=int(self.table_bits),
+            rules=model.RULES[self.rules],
         )
 
     def _prediction_options(self) -> model.Options:

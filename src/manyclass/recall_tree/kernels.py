@@ -6,11 +6,12 @@ children `update_routers` [RT §6]; Algorithm 4 update_regressors -> `update_reg
 `path_score`, `update_path`.
 
 Training has two halves: the tree finds candidates without the scorers, so it may learn some rows ahead of them. Groups
-that a model does not use (`path` without path features, `fan` in a binary tree) are None: their code is not compiled.
+that a model does not use (`path` without path features, `fan` in a binary tree, `entropies` without the printed rule of
+Algorithm 3) are None: their code is not compiled.
 """
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -31,12 +32,19 @@ from ..core.labels import (
 )
 from ..core.losses import gradients, log_sum, sigmoid
 from ..core.prefetch import prefetch_row
-from ..core.state import Candidates, Counts, LabelTable, Linear, Tree
+from ..core.state import Array, Candidates, Counts, Field, LabelTable, Linear, Tree
 from ..core.trees import DEEPEST, LEFT, RIGHT, ROOT, add_child, add_children, has_children
 from ..core.updates import NEGLIGIBLE, Pace, count_prediction, observe_scale, pace
 from ..jit import device, inlined, kernel
 
 OFF, BIAS, STOP, CROSSED = 0, 1, 2, 3  # path features
+
+# Rules of the paper that are corrected by default; `Options.rules` is the sum of those that are as printed.
+SHARES = 1  # [RT Alg. 3] entropies of the children weighted by their share of n.total
+SIGN = 2  # [RT Alg. 3] the sign of the difference
+FULL_STEP = 4  # [RT §3.2] a full step for each node of the path
+ONE_LIST = 8  # [RT Alg. 4] only the candidates of the training path learn
+PRINTED = SHARES | SIGN | FULL_STEP | ONE_LIST
 
 # DIFFERS [RT Alg. 1]: several paths. A path with less than this share (8 %) of the best path's probability is dropped.
 MARGIN = 2.5
@@ -61,6 +69,13 @@ class Options(NamedTuple):
     router_rate: float
     router_decay: float
     table_bits: int  # 2 ** table_bits weights at most for the routers, and as many for the scorers
+    rules: int  # which of the rules above are as printed
+
+
+class Entropies(NamedTuple):
+    """Per node: mass times entropy of its labels. Only for SHARES."""
+
+    mass_entropy: Annotated[Array, Field("f8", ("node",), 0)]
 
 
 class Nodes(NamedTuple):
@@ -72,6 +87,7 @@ class Nodes(NamedTuple):
     candidates: Candidates
     table: LabelTable
     path: Linear | None  # predictors of (node, label) pairs; None without path features
+    entropies: Entropies | None  # None unless SHARES
 
 
 class Rows(NamedTuple):
@@ -426,7 +442,10 @@ def train_tree_row(nodes, scale, seen, example, options, scratch, lists, r):
     step = pace(options.router_update, options.router_rate, scale, example.sq_norm)
     node = update_tree(nodes, seen.n_labels[0], example, step, scale, options, scratch.fan)
     # DIFFERS [RT Alg. 2]: the candidates of the prediction learn too, not only those of the training path: the row
-    # meets them when it comes back without its label.
+    # meets them when it comes back without its label. With ONE_LIST only those of the training path learn, so that all
+    # of them are listed again.
+    if options.rules & ONE_LIST:
+        scratch.stamp[0] += 1
     lists.first[r + 1] = add_candidates(nodes.candidates, node, end, scratch, lists)
 
 
@@ -441,7 +460,7 @@ def update_tree(nodes, n_labels, example, step, scale, options, fan):
     node, child = np.int64(-1), ROOT
     # DIFFERS [RT Alg. 2]: the root is counted too; printed, its histogram stays empty and Alg. 3 divides by 0.
     while True:
-        update_candidates(nodes, child, example, options)
+        update_candidates(nodes, nodes.entropies, child, example, options)
         if node >= 0 and stops(nodes.counts, node, child, options):
             break
         node = child
@@ -453,7 +472,7 @@ def update_tree(nodes, n_labels, example, step, scale, options, fan):
                 add_children(tree, node, options.arity)
             child = update_routers(nodes, node, example, step, scale, options, fan)
         else:
-            side = LEFT if update_router(nodes, node, example, step, scale) > 0.0 else RIGHT
+            side = LEFT if update_router(nodes, nodes.entropies, node, example, step, scale, options) > 0.0 else RIGHT
             child = np.int64(tree.children[node, side])
             if child < 0:  # DIFFERS [RT §2.2]: nodes are created when first visited
                 child = add_child(tree, node, side)
@@ -461,10 +480,13 @@ def update_tree(nodes, n_labels, example, step, scale, options, fan):
 
 
 @inlined
-def update_candidates(nodes, node, example, options):
+def update_candidates(nodes, entropies, node, example, options):
     """Count the label at node and keep the node's heaviest labels [RT Alg. 2]. Mutates: nodes. Cost: O(candidates)."""
     counts, candidates, table = nodes.counts, nodes.candidates, nodes.table
     at = add_mass(table, node, example.label, example.weight)
+    if entropies is not None:
+        rise = entropy_rise(counts, node, table.mass[at] - example.weight, example.weight)
+        entropies.mass_entropy[node] += rise
     counts.total[node] += example.weight
     place(candidates, node, example.label, table.mass[at])
     if options.bernstein >= 0.0:
@@ -488,15 +510,16 @@ def train_scorers_row(nodes, scorer, scale, seen, example, options, lists, r):
     n, n_predicted, score = end - begin, lists.predicted[r], lists.score
     score_candidates(nodes, scorer, example.batch, example.i, begin, end, options, lists)
     best, truth = np.int64(0), np.int64(-1)
+    first = n_predicted if options.rules & ONE_LIST else np.int64(0)  # of those that learn
     for c in range(n):
         if c < n_predicted and score[c] > score[best]:
             best = np.int64(c)
-        if lists.label[begin + c] == example.label:
+        if c >= first and lists.label[begin + c] == example.label:
             truth = np.int64(c)
-    right = 0 <= truth < n_predicted and best == truth
+    right = n_predicted > 0 and lists.label[begin + best] == example.label
     count_prediction(seen, right, example.weight, score[truth] if truth >= 0 else 0.0)
     if truth >= 0:  # [RT Alg. 4 l.1]
-        update_regressors(nodes, scorer, scale, example, options, lists, r, truth)
+        update_regressors(nodes, scorer, scale, example, options, lists, r, first, truth)
 
 
 @device
@@ -589,8 +612,18 @@ def entropy_rise(counts, node, mass, weight):
     return n_log_n_rise(counts.total[node], weight) - n_log_n_rise(mass, weight)
 
 
+@device
+def printed_rise(counts, entropies, node, total, mass, weight):
+    """The rise of a child's entropy, times its share of the total of its parent, as printed [RT Alg. 3]. Cost: O(1)."""
+    if node < 0 or counts.total[node] <= 0.0:
+        return 0.0
+    own, before = counts.total[node], entropies.mass_entropy[node]
+    after = before + entropy_rise(counts, node, mass, weight)
+    return own / total * (after / (own + weight) - before / own)
+
+
 @inlined
-def update_router(nodes, node, example, step, scale):
+def update_router(nodes, entropies, node, example, step, scale, options):
     """Update a node's router towards the side where the label raises the entropy less [RT Alg. 3]; return its score.
 
     Mutates: nodes. Cost: O(non-zeros).
@@ -601,12 +634,21 @@ def update_router(nodes, node, example, step, scale):
     # Both look-ups before all arithmetic: they wait for memory together.
     left_mass, right_mass = mass_of(table, left, label), mass_of(table, right, label)
     route = linear.score(router, node, example.batch, example.i)
+    if entropies is None:
+        advantage = entropy_rise(counts, right, right_mass, weight) - entropy_rise(counts, left, left_mass, weight)
+        least = weight
+    else:
+        total = counts.total[node]
+        advantage = printed_rise(counts, entropies, right, total, right_mass, weight)
+        advantage -= printed_rise(counts, entropies, left, total, left_mass, weight)
+        least = weight / total  # these differences shrink as the node fills
     # DIFFERS [RT Alg. 3]: printed, sign(H_left - H_right) with f > 0 going left would raise the entropy.
-    advantage = entropy_rise(counts, right, right_mass, weight) - entropy_rise(counts, left, left_mass, weight)
-    if abs(advantage) > 1e-6 * weight:  # a rounding error would choose a side for an untrained router
+    if options.rules & SIGN:
+        advantage = -advantage
+    if abs(advantage) > 1e-6 * least:  # a rounding error would choose a side for an untrained router
         target = 1.0 if advantage > 0.0 else 0.0
         gradient = abs(advantage) * (sigmoid(route) - target)
-        if abs(gradient) >= NEGLIGIBLE * weight:
+        if abs(gradient) >= NEGLIGIBLE * least:
             linear.learn(router, node, example.batch, example.i, gradient, step, scale)
         # A step never turns a score away from its target, so only a score on the wrong side is computed again.
         if (route > 0.0) != (advantage > 0.0):
@@ -648,14 +690,15 @@ def update_routers(nodes, node, example, step, scale, options, fan):
 
 
 @inlined
-def update_regressors(nodes, scorer, scale, example, options, lists, r, truth):
-    """One-against-some step of the scorers of a row's candidates, of which number `truth` is right [RT Alg. 4].
+def update_regressors(nodes, scorer, scale, example, options, lists, r, first, truth):
+    """One-against-some step of a row's candidates from number `first` on; number `truth` is right [RT Alg. 4].
 
     Mutates: nodes, scorer, lists. Cost: O(candidates x non-zeros).
     """
-    begin, n, gradient = lists.first[r], lists.first[r + 1] - lists.first[r], lists.gradient
+    begin, gradient = lists.first[r] + first, lists.gradient
+    n = lists.first[r + 1] - begin
     step = pace(options.update, options.rate, scale, example.sq_norm)
-    gradients(lists.score, n, truth, options.loss, gradient)
+    gradients(lists.score[first:], n, truth - first, options.loss, gradient)
     for c in range(n):
         if abs(gradient[c]) < NEGLIGIBLE:
             continue
@@ -671,8 +714,8 @@ def update_path(nodes, path, label, home, example, gradient, step, scale, option
     if path is None:
         return
     tree, table = nodes.tree, nodes.table
-    # All nodes of a path together step as far as the scorer.
-    n = 1.0 if options.path_features == STOP else max(1.0, tree.depth[home])
+    # DIFFERS [RT §3.2]: all nodes of a path together step as far as the scorer, unless FULL_STEP.
+    n = 1.0 if options.path_features == STOP or options.rules & FULL_STEP else max(1.0, tree.depth[home])
     share = Pace(step.update, step.step / n, step.size, step.bias_step / n)
     node = home
     while node > 0:

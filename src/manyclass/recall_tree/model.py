@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from ..core.state import Candidates, Counts, LabelTable, Linear, Scale, Seen, St
 from ..core.trees import DEEPEST
 from ..core.updates import ADAGRAD, NORMALIZED_ADAGRAD, SGD, is_adaptive
 from . import batches, kernels
-from .kernels import BIAS, CROSSED, OFF, STOP, Fan, Lists, Nodes, Options, Rows, Scratch
+from .kernels import BIAS, CROSSED, OFF, PRINTED, SHARES, STOP, Entropies, Fan, Lists, Nodes, Options, Rows, Scratch
 
 NAME = "recall-tree"
 GROUPS = {
@@ -38,11 +39,13 @@ GROUPS = {
     "table": LabelTable,
     "scale": Scale,
     "seen": Seen,
+    "entropies": (Entropies, None),
 }
 MOST_ROWS = 1 << 16  # rows per call: the more rows, the more of them share a node
 ROWS_PER_THREAD = 1 << 11
 
 PATH_FEATURES = {"off": OFF, "bias": BIAS, "stop": STOP, "crossed": CROSSED}
+RULES = {"corrected": 0, "paper": PRINTED}
 MOST_PATHS, MOST_CHILDREN, MOST_CANDIDATES = 1024, 256, 10_000
 
 _FIRST_NODES, _FIRST_CLASSES, _FIRST_ENTRIES = 128, 16, 1024
@@ -54,6 +57,7 @@ def init(options: Options, n_features: int, n_classes: int = 0) -> State:
     """A tree that is only a root, with capacity for the classes known in advance."""
     adaptive, bits = is_adaptive(options.update), options.table_bits
     n_slots = kernels.wanted_candidates(1, options)
+    printed = {"entropies": make(Entropies, node=_FIRST_NODES)} if options.rules & SHARES else {}
     return {
         "tree": make(Tree, node=_FIRST_NODES, side=options.arity),
         "router": make_bank(_FIRST_NODES, n_features, bits, is_adaptive(options.router_update)),
@@ -64,6 +68,7 @@ def init(options: Options, n_features: int, n_classes: int = 0) -> State:
         "table": make(LabelTable, entry=_FIRST_ENTRIES),
         "scale": make(Scale, feature=n_features),
         "seen": make(Seen),
+        **printed,
     }
 
 
@@ -83,7 +88,7 @@ def _path_width(options: Options, n_features: int) -> int:
 
 
 def _nodes(options: Options, state: State) -> Nodes:
-    groups = {name: state[name] for name in Nodes._fields}
+    groups: dict[str, Any] = {name: state.get(name) for name in Nodes._fields}
     return Nodes(**groups if options.path_features != OFF else {**groups, "path": None})
 
 
@@ -202,8 +207,9 @@ def _grow(options: Options, state: State, label: int) -> None:
         new["scorer"] = grow_bank(scorer, 1 << label.bit_length(), n_features, bits, adaptive)
     capacity = _doubled(len(tree.parent), int(tree.n_nodes[0]) + _newborn(options))
     if capacity > len(tree.parent):
-        for name in ("tree", "counts", "candidates"):
-            new[name] = resize(state[name], node=capacity)
+        for name in ("tree", "counts", "candidates", "entropies"):
+            if name in state:
+                new[name] = resize(state[name], node=capacity)
         new["router"] = grow_bank(state["router"], capacity, n_features, bits, is_adaptive(options.router_update))
     if 2 * (table.n_entries[0] + DEEPEST) > len(table.key):
         new["table"] = move_table(table, 2 * len(table.key))
@@ -407,6 +413,7 @@ def memory(options: Options, n_features: int, n_classes: int, n_rows: int | None
 
 def options_from_file(values: dict) -> dict:
     """The fields of `Options`; files of format 1 and 2 have words, learners and None instead of numbers."""
+    values = {"rules": RULES["corrected"], **values}  # younger than some files
     if "learner" not in values:
         return values
     start = values.get("start", 0.0)
@@ -430,6 +437,7 @@ def options_from_file(values: dict) -> dict:
         "router_rate": float(router_learner.rate),
         "router_decay": float(router_learner.decay),
         "table_bits": values["table_bits"],
+        "rules": values["rules"],
     }
 
 
@@ -447,6 +455,9 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
     need(1 <= options.beam <= MOST_PATHS, f"beam is {options.beam}.")
     need(options.n_candidates == -1 or options.n_candidates > 0, f"n_candidates is {options.n_candidates}.")
     need(8 <= options.table_bits <= 40, f"table_bits is {options.table_bits}.")
+    need(0 <= options.rules <= PRINTED, f"rules is {options.rules}.")
+    has_entropies = bool(options.rules & SHARES) and not slim
+    need(("entropies" in state) == has_entropies, "the group entropies does not fit the option rules.")
     scorers = options.update, options.rate, options.decay
     for update, rate, decay in (scorers, (options.router_update, options.router_rate, options.router_decay)):
         need(update in (SGD, ADAGRAD, NORMALIZED_ADAGRAD), f"the update is {update!r}.")
@@ -459,6 +470,8 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
     check_bank("scorer", state["scorer"], n_features, squares)
     check_bank("path", path, _path_width(options, n_features), squares)
     sizes = {"router": state["router"].bias, "counts": counts.total, "candidates": candidates.size}
+    if has_entropies:
+        sizes["entropies"] = state["entropies"].mass_entropy
     for name, array in sizes.items():
         need(len(array) == capacity, f"{name} has {len(array)} rows for {capacity} nodes.")
     n_known = min(n_classes, len(state["scorer"].bias))
@@ -504,6 +517,7 @@ def slim(options: Options, state: State, n_classes: int, prune: float = 0.0) -> 
     for name in ("tree", "counts", "candidates"):
         out[name] = cut(state[name], node=n)
     out["candidates"] = out["candidates"]._replace(mass=np.zeros_like(out["candidates"].mass))
+    out.pop("entropies", None)
     if options.path_features == OFF:
         out["table"] = make(LabelTable, entry=2)
     return options, out
