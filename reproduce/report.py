@@ -6,19 +6,24 @@ a script can import `benchmarks` and `reproduce`, which are not installed.
 
 import argparse
 import csv
+import gc
 import json
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.preprocessing import normalize
 
-from manyclass.datasets import DataNotFound, load, tfidf_transformer
+from manyclass.datasets import DataNotFound, available, load, tfidf_transformer
 from manyclass.datasets.local import find
 from manyclass.metrics import difference_interval, n_minus_1_chi_squared
+from manyclass.metrics import mcnemar as mcnemar_of_counts
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -30,7 +35,8 @@ from benchmarks.tables import markdown_table, numeric_columns, p_text
 
 # Okabe and Ito's colours, told apart by the colour-blind.
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#999999"
-WORDS, CONTEXT = 50_000, 6  # enwik8: size of the vocabulary; words before the one to predict
+VOCABULARY, CONTEXT = {"enwik8": 50_000, "enwik9": 80_001}, 6  # words; how many stand before the one to predict
+RATES = (0.5, 1.0, 2.0)  # of a search: factors of the learner's rate
 _asked: dict[str, Path] = {}  # the folder of --results, where one was named
 
 
@@ -68,6 +74,13 @@ def at_hand(names) -> list[str]:
     return found
 
 
+def own_or_substitute(own: str, substitute: str) -> str:
+    """The paper's own set if it is here, else the set that stands in for it; which one is printed."""
+    name = own if available(own) else substitute
+    print(f"data: {name}" + ("" if name == own else f", a substitute: {own} is not here"), flush=True)
+    return name
+
+
 def load_tfidf(name: str):
     """A set of word counts as weighted rows of unit length."""
     X_train, y_train, X_test, y_test = load_or_skip(name)
@@ -92,14 +105,33 @@ def nine_to_one(name: str, step: int = 1):
     return rows[order[cut:]], labels[order[cut:]], rows[order[:cut]], labels[order[:cut]]
 
 
-def next_word(tokens: np.ndarray) -> tuple[sp.csr_matrix, np.ndarray]:
+def next_word(tokens: np.ndarray, name: str = "enwik8") -> tuple[sp.csr_matrix, np.ndarray]:
     """Running text as rows: which word stands 6, 5, ... 1 places before, and the word to predict."""
+    n_words = VOCABULARY[name]
     windows = np.lib.stride_tricks.sliding_window_view(tokens, CONTEXT + 1).astype(np.int32)
     n = len(windows)
-    columns = windows[:, :CONTEXT] + WORDS * np.arange(CONTEXT, dtype=np.int32)
+    columns = windows[:, :CONTEXT] + n_words * np.arange(CONTEXT, dtype=np.int32)
     starts = np.arange(0, CONTEXT * n + 1, CONTEXT)
     ones = np.ones(CONTEXT * n, np.float32)
-    return sp.csr_matrix((ones, columns.ravel(), starts), shape=(n, CONTEXT * WORDS)), windows[:, CONTEXT]
+    return sp.csr_matrix((ones, columns.ravel(), starts), shape=(n, CONTEXT * n_words)), windows[:, CONTEXT]
+
+
+def tuned(model, learner, X, y, n_epochs: int, rates=RATES):
+    """A copy of the model with the rate and the number of epochs that were best on a tenth of the training rows.
+
+    The search is the same for every model: each factor of the learner's rate, at most `n_epochs` epochs, early stopping
+    after two epochs without improvement. Test rows have no part in it.
+    """
+    best = -1.0, learner, n_epochs
+    for factor in rates:
+        trial = replace(learner, rate=factor * learner.rate)
+        options = {"learner": trial, "n_epochs": n_epochs, "early_stopping": True, "random_state": 0}
+        fitted = clone(model).set_params(**options).fit(X, y)
+        accuracy = fitted.history_[fitted.n_epochs_ - 1]["validation_accuracy"]
+        best = max(best, (accuracy, trial, fitted.n_epochs_), key=itemgetter(0))
+        del fitted
+        gc.collect()  # a gigabyte each
+    return clone(model).set_params(learner=best[1], n_epochs=best[2], random_state=0)
 
 
 def p_value(error_a: float, n_a: int, error_b: float, n_b: int) -> float:
@@ -121,11 +153,37 @@ def compare(ours: float, n: int, theirs: float | str | None, n_theirs: int, who:
     }
 
 
-def publish(name: str, title: str, rows: list[dict], notes: list[str], quick: bool) -> Path:
+def mcnemar(correct: np.ndarray, other: np.ndarray) -> float:
+    """p-value of McNemar's exact test of two models, from whether each predicted each of the same rows correctly."""
+    return mcnemar_of_counts(int(np.sum(correct & ~other)), int(np.sum(other & ~correct)))
+
+
+def paired(correct: np.ndarray, other: np.ndarray | None, who: str) -> dict:
+    """The two columns of `compare` for two models on the same rows: McNemar's exact test.
+
+    The difference is that of the error rates, with the interval of Bonett and Price (2012) for paired proportions.
+    """
+    difference, p = f"ours − {who} [95 %]", f"p, vs {who}"
+    if other is None:
+        return {difference: None, p: None}
+    n, only, only_other = len(correct), np.sum(correct & ~other), np.sum(other & ~correct)
+    share, share_other = (only + 1) / (n + 2), (only_other + 1) / (n + 2)
+    half = 1.959964 * np.sqrt((share + share_other - (share - share_other) ** 2) / (n + 2))
+    middle = 100 * (share_other - share)
+    gap = 100 * (only_other - only) / n
+    interval = f"[{max(-100, middle - 100 * half):+.2f}, {min(100, middle + 100 * half):+.2f}]"
+    return {difference: f"{gap:+.2f} {interval}", p: p_text(mcnemar(correct, other))}
+
+
+def publish(
+    name: str, title: str, rows: list[dict], notes: list[str], quick: bool, correct: dict[str, np.ndarray] | None = None
+) -> Path:
     """Print rows as an aligned table, write it as CSV and Markdown, and return where the plot goes.
 
     All rows have the same keys, which head the columns; values are written as they are, None as a dash. A JSON file
-    says when, by which sources and on what machine.
+    says when, by which sources and on what machine. `correct` has for each model whether it predicted each test row
+    correctly; its names are the cells of the first columns, joined by ": ". It is written beside the table, so that
+    the tests of `paired` can be repeated.
     """
     head = list(rows[0])
     cells = [["–" if row[key] is None else str(row[key]) for key in head] for row in rows]
@@ -148,6 +206,8 @@ def publish(name: str, title: str, rows: list[dict], notes: list[str], quick: bo
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([head, *cells])
+    if correct:
+        np.savez_compressed(folder / f"{name}.npz", **correct)
     body = "\n\n".join([f"# {title}", markdown_table(head, cells), *notes])
     (folder / f"{name}.md").write_text(body + "\n", encoding="utf-8")
     origin = {"date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "commit": commit(), **machine()}

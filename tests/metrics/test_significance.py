@@ -1,12 +1,14 @@
 """The N - 1 chi-squared test against scipy's table test; Newcombe's interval against the values of his paper."""
 
+from math import comb
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, chi2, chi2_contingency
 
-from manyclass.metrics import difference_interval, n_minus_1_chi_squared
+from manyclass.metrics import difference_interval, mcnemar, n_minus_1_chi_squared
 
 counts = st.integers(1, 10**6).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
@@ -44,6 +46,19 @@ def test_an_example_by_hand():
 @pytest.mark.parametrize("table", [(0, 5, 0, 7), (5, 5, 7, 7), (0, 1, 0, 1), (3, 10, 30, 100)])
 def test_equal_error_rates(table):
     assert n_minus_1_chi_squared(*table) == (0.0, 1.0)
+
+
+@given(only_a=st.integers(0, 60), only_b=st.integers(0, 60))
+def test_mcnemar_is_the_tail_of_fair_coins(only_a, only_b):
+    n = only_a + only_b
+    tail = sum(comb(n, i) for i in range(min(only_a, only_b) + 1)) / 2**n
+    assert mcnemar(only_a, only_b) == pytest.approx(min(1.0, 2 * tail)) == mcnemar(only_b, only_a)
+
+
+@pytest.mark.parametrize(("counts", "error"), [((-1, 2), ValueError), ((1.5, 2), TypeError)])
+def test_mcnemar_rejects_what_is_no_count(counts, error):
+    with pytest.raises(error):
+        mcnemar(*counts)
 
 
 def test_huge_counts_do_not_overflow():

@@ -6,8 +6,8 @@ import sys
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest
 
+from ..metrics import mcnemar
 from ..trained import open_model
 from .evaluate import Section, as_text, formatted, say_written, summary, table_label, title, warn
 from .evaluation import Evaluation
@@ -51,14 +51,13 @@ def run(
     if len(a) != len(b):
         raise CommandError(f"{data}: the models read different numbers of rows, {len(a)} and {len(b)}.")
     only_first, only_second = int((a & ~b).sum()), int((b & ~a).sum())
-    n = only_first + only_second
     results |= {
         "n_rows": len(a),
         "both_right": int((a & b).sum()),
         "only_first_right": only_first,
         "only_second_right": only_second,
         "neither_right": int((~a & ~b).sum()),
-        "p_value": float(binomtest(only_first, n).pvalue) if n else 1.0,
+        "p_value": mcnemar(only_first, only_second),
         "changed_classes": _changes(*recalls),
     }
     if picture:

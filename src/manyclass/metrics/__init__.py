@@ -22,7 +22,7 @@ from .ranking import (
     recall_at_k,
     recall_by_frequency,
 )
-from .significance import difference_interval, n_minus_1_chi_squared
+from .significance import difference_interval, mcnemar, n_minus_1_chi_squared
 
 __all__ = [
     "ClassCounts",
@@ -38,6 +38,7 @@ __all__ = [
     "hierarchical_scores",
     "log_loss_with_other",
     "macro_at_k",
+    "mcnemar",
     "n_minus_1_chi_squared",
     "ndcg_at_k",
     "path_accuracy",
