@@ -33,6 +33,7 @@ def pages(root: Path = ROOT) -> Iterator[Path]:
     """All pages that may have figures."""
     yield root / "README.md"
     yield from sorted((root / "docs").rglob("*.md"))
+    yield from sorted((root / "reproduce").glob("*.md"))
     yield from sorted((root / "reproduce").glob("*/README.md"))
 
 

@@ -69,13 +69,15 @@ PAPERS = {
 INTRODUCTION = """\
 # The papers, rerun
 
-Written by `make reproduce` from the tables in `reproduce/*/results`; nothing here is typed by hand. Under each
-heading: the table with the paper's number and ours, when and where it was measured, the plot. Differences of rates are
-in points, with Newcombe's 95 % interval and the p-value of the N − 1 chi-squared test. A table that says when it was
-committed, not when it was measured, is older than this page and may lack the intervals.
-`python reproduce/all.py --page-only` writes the page anew without running anything.
+Written by `make reproduce` from the tables in `reproduce/*/results` and from `reproduce/conclusions.md`, whose figures
+are filled in from the same tables. Under each heading: the table with the paper's number and ours, when and
+where it was measured, the plot. Differences of rates are in points. Two models on the same test rows are compared by
+McNemar's exact test, with the interval of Bonett and Price; a number of a paper by the N − 1 chi-squared test, with
+Newcombe's interval. Tables whose script has changed since they were measured say so; they may still have the N − 1
+test everywhere. `python reproduce/all.py --page-only` writes the page anew without running anything.
 """
 BEYOND = "Beyond the papers"
+CONCLUSIONS = "conclusions.md"  # written by hand; its figures are filled in (figures.py)
 RUNS = "runs.json"  # what became of each script when it was last run
 
 
@@ -100,6 +102,8 @@ def write_page(root: Path, page: Path, quick: bool = False) -> list[str]:
     parts, missing, shown = [INTRODUCTION], [], set()
     if quick:
         parts.append("**Small slices: this page shows that the scripts run; its numbers mean nothing.**\n")
+    elif (root / CONCLUSIONS).exists():
+        parts.append((root / CONCLUSIONS).read_text(encoding="utf-8"))
     for title, (folder, wanted) in PAPERS.items():
         parts.append(f"## {title}\n")
         for heading, name, script in wanted:
@@ -186,6 +190,8 @@ def title_of(path: Path) -> str:
 
 def changed_since(commit: str, path: Path, script: str) -> bool:
     """Whether git has another version of a table's script than at the commit at which the table was measured."""
+    if not script.endswith(".py"):
+        return False  # which of the scripts of a folder is not known
     root = next(parent for parent in path.parents if parent.name == "results").parents[2]
     command = ["git", "-C", str(root), "diff", "--quiet", commit.rstrip("+"), "HEAD", "--", script]
     try:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from manyclass.recall_tree.kernels import recall_bound
+from reproduce.theory.boosting import error_after_splits
 from reproduce.theory.bounds import (
     moment_curve,
     most_labels,
@@ -16,7 +17,6 @@ from reproduce.theory.bounds import (
     splits_until_useful,
     voronoi_borders,
 )
-from reproduce.theory.boosting import error_after_splits
 from reproduce.theory.gains import split_gain
 
 
@@ -61,7 +61,7 @@ def test_the_printed_number_of_nodes_is_wrong_for_two_labels():
 
 
 def test_linear_classes_are_cells_of_a_power_diagram():
-    """The cell of class i has the least |x − w_i|² − |w_i|² − 2 b_i; with equal lengths and no bias, the nearest w_i."""
+    """The cell of i has the least |x − w_i|² − |w_i|² − 2 b_i; with equal lengths and no bias, the nearest w_i."""
     rng = np.random.default_rng(0)
     W, b, X = rng.normal(size=(9, 3)), rng.normal(size=9), rng.normal(size=(500, 3))
     squared = ((X[:, None] - W) ** 2).sum(axis=2)
