@@ -103,7 +103,7 @@ def write_page(root: Path, page: Path, quick: bool = False) -> list[str]:
     if quick:
         parts.append("**Small slices: this page shows that the scripts run; its numbers mean nothing.**\n")
     elif (root / CONCLUSIONS).exists():
-        parts.append((root / CONCLUSIONS).read_text(encoding="utf-8"))
+        parts.append((root / CONCLUSIONS).read_text(encoding="utf-8").replace("](../docs/", "]("))
     for title, (folder, wanted) in PAPERS.items():
         parts.append(f"## {title}\n")
         for heading, name, script in wanted:
