@@ -12,7 +12,7 @@
 # make reproduce-lom-trees      tables of the LOM and MLOM trees (needs MANYCLASS_DATA; half an hour)
 # make reproduce-spectral-tree  tables of the spectral tree, with other packages (needs MANYCLASS_DATA; half an hour)
 # make reproduce-files      parsing speed, damaged lines and models, interrupted training, rounded weights (half an hour)
-# make reproduce-theory     the bound of Theorem 2 and the measured error (a minute)
+# make reproduce-theory     the theorems, bounds and remarks of the papers, counted (a minute)
 # make race                 our estimators and other packages on the same rows, writes docs/race.md (hours)
 # make race QUICK=1         the same on small slices, a check that all run (five minutes once the packages are installed)
 # make bench-torch DATA=folder  TreeHead on a GPU, as benchmarks/torch/README.md says; PYTHON has PyTorch (a quarter of an hour)
@@ -71,7 +71,7 @@ reproduce-lom-trees: .venv/.installed-plot
 	  $(BIN)/python reproduce/mlom_tree_2018/$$script || exit 1; done
 
 reproduce-spectral-tree: .venv/.installed-plot
-	@for script in table_1.py aloi.py topics.py table_5.py table_7.py; do \
+	@for script in table_1.py search.py aloi.py topics.py tables_5_and_6.py table_7.py discussion.py; do \
 	  $(BIN)/python reproduce/spectral_tree_2015/$$script || exit 1; done
 	@$(BIN)/python reproduce/spectral_tree_2015/multilabel.py --folder .venv/peers
 
@@ -83,7 +83,7 @@ reproduce-files: .venv/.installed-plot
 	  echo "== $$script" && $(BIN)/python reproduce/files/$$script || exit 1; done
 
 reproduce-theory: .venv/.installed-plot
-	@$(BIN)/python reproduce/theory/theorem_2.py
+	@for script in theorem_2.py proposition_1.py remarks.py; do $(BIN)/python reproduce/theory/$$script || exit 1; done
 
 # An interrupted race continues where it stopped. More options: make race RACE='--entrants pecos --again pecos'
 race: .venv/.installed-plot

@@ -47,6 +47,8 @@ below their table with the reason.
   for a given time, is not in the plot of training time against the number of classes.
 - **late**: the limit is for the whole cell: reading rows, all training and prediction. Late cells run again when the
   race has a longer limit.
+- **revdict**: its test rows were looked at when the word votes of the label tree were designed, so the label tree's
+  result there is not independent of them ([how](what_we_tried.md#label-tree)).
 - p: N − 1 chi-squared test of the two error rates; differences with p ≥ 0.05 are not significant.
 - The cells of a set may have different dates and commits: an interrupted race continues, and `--again` repeats single
   cells.

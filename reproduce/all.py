@@ -19,6 +19,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
+from figures import fill_pages  # noqa: E402
 from page import RUNS, read_runs, write_page  # noqa: E402
 
 DONE, NO_DATA, PARTLY, FAILED, LATE = "done", "no data", "done in part", "FAILED", "NOT DONE IN TIME"
@@ -44,8 +45,9 @@ class Outcome:
 
 
 # An hour at most on two cores (`--list` tells the seconds of the last run). Left out: Vowpal Wabbit and other peers
-# (`make bench`, `make race`, `make reproduce-spectral-tree`), and what takes long beside what it adds (text.py, and
-# errors.py and depth.py of the online trees: `make reproduce-recall-tree`, `make reproduce-lom-trees`).
+# (`make bench`, `make race`, `make reproduce-spectral-tree`), the search of rates and epochs of the spectral tables
+# (spectral_tree_2015/search.py, whose choices are in its results), and what takes long beside what it adds (text.py,
+# and errors.py and depth.py of the online trees: `make reproduce-recall-tree`, `make reproduce-lom-trees`).
 STEPS = (
     Step("recall_tree_2017/figure_3.py"),
     Step("recall_tree_2017/figure_4.py"),
@@ -56,14 +58,16 @@ STEPS = (
     Step("spectral_tree_2015/table_1.py"),
     Step("spectral_tree_2015/topics.py"),
     Step("spectral_tree_2015/aloi.py"),
-    Step("spectral_tree_2015/table_5.py"),
-    Step("spectral_tree_2015/multilabel.py", ("--peers",)),
+    Step("spectral_tree_2015/tables_5_and_6.py"),
     Step("spectral_tree_2015/table_7.py"),
+    Step("spectral_tree_2015/discussion.py"),
     Step("online_tree_2013/table_1.py"),
     Step("mlom_tree_2018/table_1.py"),
     Step("mlom_tree_2018/figures_1_to_3.py"),
     Step("mlom_tree_2018/time_per_sample.py"),
     Step("theory/theorem_2.py"),
+    Step("theory/proposition_1.py"),
+    Step("theory/remarks.py"),
 )
 
 
@@ -179,6 +183,8 @@ def main(argv: list[str] | None = None) -> int:
     if outcomes and not args.quick:
         remember(outcomes)
     missing = write_page(HERE, page, args.quick)
+    if not args.quick and not args.page:
+        fill_pages(HERE.parent)
     print(f"\nPage: {os.path.relpath(page)}")
     status = report(outcomes, missing)
     return 130 if interrupted else status

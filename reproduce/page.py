@@ -35,10 +35,12 @@ PAPERS = {
             ("Table 2: what nodes are about, revdict", "topics-revdict", "topics.py"),
             ("Table 3: purity of the root", "table_3", "aloi.py"),
             ("Table 4 and §5.2: ALOI and ablations", "table_4", "aloi.py"),
-            ("Table 5: sparse text, one label a row", "table_5", "table_5.py"),
-            ("Table 6: several labels a row", "table_6", "multilabel.py"),
-            ("Table 6, peers beside it", "multilabel", "multilabel.py"),
+            ("Table 5: text, one label per row", "table_5", "tables_5_and_6.py"),
+            ("Table 6: text, several labels per row", "table_6", "tables_5_and_6.py"),
+            ("Table 6, with other libraries", "multilabel", "multilabel.py"),
             ("Table 7: precision against speed", "table_7", "table_7.py"),
+            ("§5 and §6: depth, head classes, a learned map, the filter alone", "discussion", "discussion.py"),
+            ("Search of rates and epochs for Tables 4 to 7", "search", "search.py"),
         ],
     ),
     "Extreme Multi Class Classification (online tree, 2013)": (
@@ -55,18 +57,27 @@ PAPERS = {
             ("Depth of the trees", "depth", "depth.py"),
         ],
     ),
-    "Theory": ("theory", [("Theorem 2 of the Recall Tree paper", "theorem_2", "theorem_2.py")]),
+    "Theory": (
+        "theory",
+        [
+            ("Theorem 2 of the Recall Tree paper", "theorem_2", "theorem_2.py"),
+            ("Proposition 1 of the Recall Tree paper", "proposition_1", "proposition_1.py"),
+            ("Remarks of the Recall Tree paper", "remarks", "remarks.py"),
+        ],
+    ),
 }
 INTRODUCTION = """\
 # The papers, rerun
 
-Written by `make reproduce` from the tables in `reproduce/*/results`; nothing here is typed by hand. Under each
-heading: the table with the paper's number and ours, when and where it was measured, the plot. Differences of rates are
-in points, with Newcombe's 95 % interval and the p-value of the N − 1 chi-squared test. A table that says when it was
-committed, not when it was measured, is older than this page and may lack the intervals.
-`python reproduce/all.py --page-only` writes the page anew without running anything.
+Written by `make reproduce` from the tables in `reproduce/*/results` and from `reproduce/conclusions.md`, whose figures
+are filled in from the same tables. Under each heading: the table with the paper's number and ours, when and
+where it was measured, the plot. Differences of rates are in points. Two models on the same test rows are compared by
+McNemar's exact test, with the interval of Bonett and Price; a number of a paper by the N − 1 chi-squared test, with
+Newcombe's interval. Tables whose script has changed since they were measured say so; they may still have the N − 1
+test everywhere. `python reproduce/all.py --page-only` writes the page anew without running anything.
 """
 BEYOND = "Beyond the papers"
+CONCLUSIONS = "conclusions.md"  # written by hand; its figures are filled in (figures.py)
 RUNS = "runs.json"  # what became of each script when it was last run
 
 
@@ -91,6 +102,8 @@ def write_page(root: Path, page: Path, quick: bool = False) -> list[str]:
     parts, missing, shown = [INTRODUCTION], [], set()
     if quick:
         parts.append("**Small slices: this page shows that the scripts run; its numbers mean nothing.**\n")
+    elif (root / CONCLUSIONS).exists():
+        parts.append((root / CONCLUSIONS).read_text(encoding="utf-8").replace("](../docs/", "]("))
     for title, (folder, wanted) in PAPERS.items():
         parts.append(f"## {title}\n")
         for heading, name, script in wanted:
@@ -139,7 +152,7 @@ def section(heading: str, path: Path, page: Path, script: str | None = None) -> 
     """Heading, table, notes, origin and plot of one result."""
     if script is None:
         script = folder_of(path)  # which of its scripts is not known
-    lines = [f"### {heading}\n", table(path), "", *notes_of(path), f"*{origin(path)} From `{script}`.*\n"]
+    lines = [f"### {heading}\n", table(path), "", *notes_of(path), f"*{origin(path, script)} From `{script}`.*\n"]
     plot = path.with_suffix(".png")
     if plot.exists():
         lines.append(f"![{heading}]({Path(os.path.relpath(plot, page.parent)).as_posix()})\n")
@@ -175,12 +188,25 @@ def title_of(path: Path) -> str:
     return first.removeprefix("#").strip() or path.stem
 
 
-def origin(path: Path) -> str:
+def changed_since(commit: str, path: Path, script: str) -> bool:
+    """Whether git has another version of a table's script than at the commit at which the table was measured."""
+    if not script.endswith(".py"):
+        return False  # which of the scripts of a folder is not known
+    root = next(parent for parent in path.parents if parent.name == "results").parents[2]
+    command = ["git", "-C", str(root), "diff", "--quiet", commit.rstrip("+"), "HEAD", "--", script]
+    try:
+        return subprocess.run(command, capture_output=True).returncode == 1  # 128: the commit is not known
+    except OSError:
+        return False
+
+
+def origin(path: Path, script: str) -> str:
     """When, by which sources and where a table was measured; older tables only have their commit."""
     beside = path.with_suffix(".json")
     if beside.exists():
         told = json.loads(beside.read_text(encoding="utf-8"))
-        return f"Measured {told['date']}, commit {told['commit']}, {told['machine']}, Python {told['python']}."
+        when = f"Measured {told['date']}, commit {told['commit']}, {told['machine']}, Python {told['python']}."
+        return when + (" The script has changed since." if changed_since(told["commit"], path, script) else "")
     try:
         command = ["git", "-C", str(path.parent), "log", "--follow", "--diff-filter=AM", "-1"]
         command += ["--format=%cs, commit %h", "--", path.name]

@@ -61,9 +61,7 @@ def entropy_after_splits(
     return plain(start * base ** (-1.0 / _exponent(gamma, n_labels, sharp)))
 
 
-def splits_needed(
-    goal: float, gamma: float, n_labels: int, entropy: float | None = None, sharp: bool = False
-) -> float:
+def splits_needed(goal: float, gamma: float, n_labels: int, entropy: float | None = None, sharp: bool = False) -> float:
     """Bound how many splits bring the entropy of the leaves to a goal. [OT Thm. 1]
 
     Under the Weak Hypothesis Assumption (G_0 / ε)^(4 (1 − γ)² ln k / γ²) suffice, where G_0 is the entropy before the

@@ -5,7 +5,7 @@ from importlib import import_module
 
 import pytest
 
-MODULES = [f"reproduce.theory.{name}" for name in ("boosting", "gains", "path_weights", "splits")]
+MODULES = [f"reproduce.theory.{name}" for name in ("boosting", "bounds", "gains", "path_weights", "splits")]
 
 
 @pytest.mark.parametrize("module", [*MODULES, "benchmarks.hierarchy", "benchmarks.sets"])

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from manyclass import SGD, Hellinger, NormalizedAdaGrad, SpectralFilter, SpectralTreeClassifier, load_model
 from manyclass.core.model_file import ModelFormatError
 from manyclass.core.state import flatten
+from manyclass.spectral_tree.kernels import OWN_BIAS
 from manyclass.spectral_tree.model import LEAVES
 from tests.conftest import make_text
 
@@ -326,6 +327,20 @@ def test_auto_depends_on_the_data(text, digits):
     options = SpectralTreeClassifier(random_state=0, n_epochs=1, beam=3).fit(*digits)._options
     assert (options.n_candidates, options.beam) == (10, 3)
     assert (options.shared, options.own, options.update) == (*LEAVES["hashed"], NormalizedAdaGrad.update)
+
+
+def test_by_the_rules_of_the_paper_only_candidates_learn_and_from_zero(text):
+    """At one leaf with three candidates, the other classes keep the weights that they started with."""
+    X, y = text
+    for rules, others_learn in (("default", True), ("paper", False)):
+        clf = SpectralTreeClassifier(n_candidates=3, max_depth=0, rules=rules, n_epochs=1, random_state=0).fit(X, y)
+        scorer, candidates = clf._state["scorer"], clf._state["candidates"].label[0]
+        moved = np.abs(scorer.weight).sum(axis=1) > 0
+        assert len(candidates) == 3 and moved[candidates].all()
+        assert np.delete(moved, candidates).any() == others_learn
+        assert bool(scorer.bias[candidates].any()) == (rules == "paper")
+    options = clf._options
+    assert (options.beam, options.own, options.start, options.bias_rate) == (1, OWN_BIAS, 0.0, 1.0)
 
 
 def test_a_level_that_does_not_exist_is_named(model):

@@ -79,6 +79,11 @@ class SpectralTreeClassifier(MultilabelClassifier):
         see the row.
     loss : {"auto", "softmax", "logistic"}, default="auto"
         Loss over the candidates: joint, or independent. "auto": softmax with one label per row, logistic with several.
+    rules : {"default", "paper"}, default="default"
+        "paper": the rules as printed. Predictors start at zero, their biases learn as the weights do, only the
+        candidates of a leaf learn from its rows, which come in random order, and "auto" means one path
+        (``beam=1``) and ``leaf="bias"``, or ``"output"`` with `rank`. It is for comparisons with the paper: on text
+        it is slower and needs more epochs.
     randomized : bool, default=True
         Train at the end of a random path, not of the most likely one.
     threshold : float, default=0.5
@@ -151,6 +156,7 @@ class SpectralTreeClassifier(MultilabelClassifier):
         "leaf": one_of("auto", *model.LEAVES),
         "rank": integer(1, 100_000, None),
         "loss": one_of("auto", *LOSSES),
+        "rules": one_of("default", "paper"),
         "randomized": flag(),
         "threshold": real(0.0, 1.0),
         "n_epochs": integer(1, 1_000_000, "auto"),
@@ -177,6 +183,7 @@ class SpectralTreeClassifier(MultilabelClassifier):
         leaf="auto",
         rank=None,
         loss="auto",
+        rules="default",
         randomized=True,
         threshold=0.5,
         learner="auto",
@@ -196,6 +203,7 @@ class SpectralTreeClassifier(MultilabelClassifier):
         self.leaf = leaf
         self.rank = rank
         self.loss = loss
+        self.rules = rules
         self.randomized = randomized
         self.threshold = threshold
         self.learner = learner
@@ -221,8 +229,9 @@ class SpectralTreeClassifier(MultilabelClassifier):
         auto_depth = max(1, math.ceil(levels) - 4) if text else deepest
         max_depth = deepest if self.max_depth == "validate" else _or(self.max_depth, auto_depth)
         loss = _or(self.loss, "logistic" if self._multilabel else "softmax")
-        softmax = loss == "softmax"
-        shared, own = model.LEAVES[_or(self.leaf, "output" if self.rank else "shared" if text else "hashed")]
+        softmax, printed = loss == "softmax", self.rules == "paper"
+        leaf = "output" if self.rank else "bias" if printed else "shared" if text else "hashed"
+        shared, own = model.LEAVES[_or(self.leaf, leaf)]
         learner = resolve(self.learner, n_features=n_features, sparse=sparse)
         if self.learner == "auto" and self.rank:
             learner = AdaGrad(rate=0.5, decay=0.9)
@@ -236,7 +245,7 @@ class SpectralTreeClassifier(MultilabelClassifier):
             n_candidates=min(int(n_candidates), n_classes),
             n_head=min(int(self.n_head), n_classes),
             n_trees=int(self.n_trees),
-            beam=int(_or(self.beam, 4 if text else 1)),
+            beam=int(_or(self.beam, 4 if text and not printed else 1)),
             spread=1.0,
             normalize=True,
             shared=shared,
@@ -244,15 +253,16 @@ class SpectralTreeClassifier(MultilabelClassifier):
             rank=int(self.rank or 0),
             loss=LOSSES[loss],
             multilabel=self._multilabel,
-            start=(20.0 if softmax else 10.0) if text else 0.0,
+            start=(20.0 if softmax else 10.0) if text and not printed else 0.0,
             randomized=bool(self.randomized),
             table_bits=int(self.table_bits),
             n_epochs=int(_or(self.n_epochs, 5 if text and softmax else 10)),
             update=AdaGrad.update if self.rank else learner.update,
             rate=float(learner.rate),
             decay=float(learner.decay),
-            bias_rate=(0.0 if softmax else 0.1) if text and not self.rank else 1.0,
+            bias_rate=(0.0 if softmax else 0.1) if text and not self.rank and not printed else 1.0,
             seed=seed,
+            as_printed=printed,
         )
 
     def _check_options(self, all_weights: bool = True) -> None:

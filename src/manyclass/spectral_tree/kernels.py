@@ -57,6 +57,7 @@ class Options(NamedTuple):
     decay: float  # factor on the rate after each epoch
     bias_rate: float  # factor on the steps of biases
     seed: int
+    as_printed: bool = False  # [ST §3.5] to the letter: only candidates learn, and rows come in random order
 
 
 class Routers(NamedTuple):
@@ -526,7 +527,7 @@ def learn_rows(nodes, classifier, scale, seen, rows, order, leaves, options, scr
     for o in range(order.shape[0]):
         i = order[o]
         n_leaf = take_leaf(nodes, leaves[o], scratch)
-        n = add_truth(rows, i, n_leaf, scratch) if options.shared else n_leaf
+        n = add_truth(rows, i, n_leaf, scratch) if options.shared and not options.as_printed else n_leaf
         score_row(classifier.projection, classifier, n, rows.batch, i, options, scratch)
         learns, right = take_gradients(rows, i, n_leaf, n, options, scratch)
         seen.n_rows[0] += 1

@@ -127,6 +127,7 @@ def _learn(options: Options, state: State, rows: Rows, order: np.ndarray, epoch:
     scale, seen = state["scale"], state["seen"]
     # Plain steps of predictors that leaves share are faster leaf by leaf.
     by_leaf = options.shared and options.own != OWN_WEIGHTS and not options.rank and options.update == SGD
+    by_leaf = by_leaf and not options.as_printed
     drawn, leaves = np.arange(len(order)) if by_leaf else order, np.empty(len(order), np.int64)
     choose_leaves(nodes, rows.batch, drawn, epoch * len(order), options, leaves)
     if not by_leaf:
