@@ -1,13 +1,13 @@
 """Errors in the data: rows whose label is probably wrong, and labels that are confused, by cross-validation.
 
 The probabilities of a row come from a model that has not seen the row. Rows are ranked by the probability of their
-label in relation to how probable it usually is for its rows. Most wrong labels are not among the candidates that are kept: of
-these rows, those with the least probability left for other labels come first. How many are reported: the share of wrong labels is estimated by the rows of which
-the model is most certain, since there a prediction other than the label is rarely an error of the model. Wrong labels
-can be seen where the prediction is right, so as many are reported as this share of the rows that are predicted well.
-Never more are reported than by confident learning (Northcutt, Jiang and Chuang, 2021): rows with another label that is
-at least as probable as it usually is for its own rows. Only the best candidates of a row are kept, never a matrix of
-rows x classes.
+label in relation to how probable it usually is for its rows. Most wrong labels are not among the candidates that are
+kept: of these rows, those with the least probability left for other labels come first. How many are reported: the
+share of wrong labels is estimated by the rows of which the model is most certain, since there a prediction other than
+the label is rarely an error of the model. Wrong labels can be seen where the prediction is right, so as many are
+reported as this share of the rows that are predicted well. Never more are reported than by confident learning
+(Northcutt, Jiang and Chuang, 2021): rows with another label that is at least as probable as it usually is for its own
+rows. Only the best candidates of a row are kept, never a matrix of rows x classes.
 """
 
 from dataclasses import dataclass
