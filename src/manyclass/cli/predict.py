@@ -117,7 +117,7 @@ def _rows(trained: Trained, chunk: Any, plan: Plan, note: str) -> Iterator[Row]:
         found = clf._predict(X, k)
         unknown = _is_unknown(clf, X, found)
         if plan.path is not None:
-            pairs = _paths(clf, X, plan.path)
+            pairs: Any = _paths(clf, X, plan.path)
         elif plan.probabilities or plan.threshold is not None:
             pairs = _most_probable(clf, X, k, plan.threshold)
         else:

@@ -181,7 +181,7 @@ class ProbabilityMixin(PredictionMixin):
             truth, n_classes = self._known_truth(X, y), len(self._index)
             for beam in self._numbers_of_paths():
                 true = conformal.true_labels(self._scored(X, beam), truth)
-                if conformal.enough_paths(true, coverage):
+                if conformal.enough_paths(true, float(coverage)):
                     break
             if by_class:
                 group = conformal.fit_by_class(true, float(coverage), n_classes, int(n_clusters))

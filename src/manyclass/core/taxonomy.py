@@ -317,7 +317,7 @@ class TaxonomyMixin:
     _model: Any
     _multilabel: bool
     _check_inputs: Callable[[Any], Any]
-    _scoring_blocks: Callable[[int], Any]
+    _scoring_blocks: Callable[..., Any]
     _probabilities: Callable[[Any], Any]
     _known_taxonomy: tuple[Any, Any] = (None, None)  # arrays, and the taxonomy made from them
 
