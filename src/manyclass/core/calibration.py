@@ -169,7 +169,7 @@ def _smooth(x: np.ndarray, y: np.ndarray, weights: np.ndarray, margin: float) ->
 
     The logistic one has the terms log p and -log(1 - p), as in beta calibration [Kull et al. 2017]. It varies less with
     the held-out rows, and the isotonic one is right for any form. On held-out training rows of WordNet and CLINC150 the
-    Brier score of the mean was as good as the better of the two.
+    Brier score of the mean was within 0.0001 of the better of the two.
     """
     at, value = _increasing(x, y, weights)
     terms = np.stack([x, -np.log1p(-np.minimum(np.exp(x), _LARGEST))], axis=1)
