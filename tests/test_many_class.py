@@ -86,3 +86,16 @@ def test_errors_leave_the_model_as_it_was(fitted, blobs):
         with pytest.raises(ValueError, match="NaN"):
             wrong(np.full((2, 5), np.nan), [0, 1])
     np.testing.assert_array_equal(fitted.predict(X), before)
+
+
+def test_errors_name_the_class_that_the_user_made(fitted, blobs):
+    X = blobs[0]
+    for call in (
+        lambda: fitted.predict(X[:, :-1]),
+        lambda: fitted.predict_set(X),
+        lambda: ManyClassClassifier().fit(X[:5], np.zeros(5)),
+        lambda: fitted.conformal_,
+    ):
+        with pytest.raises((ValueError, AttributeError), match="ManyClassClassifier") as found:
+            call()
+        assert "LabelTree" not in str(found.value)

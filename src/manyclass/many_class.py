@@ -1,5 +1,7 @@
 """The front door: an estimator that chooses the algorithm from the data."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
@@ -29,10 +31,25 @@ def _of_model(name: str) -> Any:
 
     @wraps(getattr(LabelTreeClassifier, name))
     def method(self, *args, **kwargs):
-        result = getattr(self._fitted, name)(*args, **kwargs)
+        with _errors_name(self):
+            result = getattr(self._fitted, name)(*args, **kwargs)
         return self if result is self.estimator_ else result
 
     return method
+
+
+@contextmanager
+def _errors_name(estimator: Any) -> Iterator[None]:
+    """Errors of the model inside name the class that the user made."""
+    try:
+        yield
+    except (ValueError, TypeError, AttributeError) as error:
+        if error.args and isinstance(error.args[0], str):
+            text = error.args[0]
+            for inner in (LabelTreeClassifier, RecallTreeClassifier):
+                text = text.replace(inner.__name__, type(estimator).__name__)
+            error.args = (text, *error.args[1:])
+        raise
 
 
 class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
@@ -114,7 +131,8 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
             Fitted estimator.
         """
         model = LabelTreeClassifier(**self.get_params())
-        self.estimator_ = model.fit(X, y, sample_weight, hierarchy=hierarchy, label_features=label_features)
+        with _errors_name(self):
+            self.estimator_ = model.fit(X, y, sample_weight, hierarchy=hierarchy, label_features=label_features)
         return self
 
     def partial_fit(self, X, y, classes=None, sample_weight=None, label_features=None):
@@ -145,15 +163,13 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
         >>> print(model.partial_fit([[9.0]], ["huge"]).classes_)  # a new label
         ['low' 'high' 'huge']
         """
-        model: Any = getattr(self, "estimator_", None) or choose(X, y)()
-        rows = X, y, classes, sample_weight
-        model.set_params(**self.get_params())
-        if label_features is None:
-            self.estimator_ = model.partial_fit(*rows)
-        elif isinstance(model, LabelTreeClassifier):
-            self.estimator_ = model.partial_fit(*rows, label_features=label_features)
-        else:
+        model = getattr(self, "estimator_", None) or choose(X, y)()
+        described = {} if label_features is None else {"label_features": label_features}
+        if described and not isinstance(model, LabelTreeClassifier):
             raise ValueError("label_features is for label trees, but these data are learned by a Recall Tree.")
+        model.set_params(**self.get_params())
+        with _errors_name(self):
+            self.estimator_ = model.partial_fit(X, y, classes, sample_weight, **described)
         return self
 
     @property
@@ -191,6 +207,11 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
         return self._fitted.removed_classes_
 
     @property
+    def conformal_(self) -> dict[str, float]:
+        """What `conformal` has chosen: the coverage, the number of paths and the mean number of candidates."""
+        return self._attribute("conformal_")
+
+    @property
     def n_features_in_(self) -> int:
         """Number of features."""
         return self._attribute("n_features_in_")
@@ -223,7 +244,8 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
         """An attribute of the model; AttributeError if there is no model yet, as scikit-learn expects."""
         if "estimator_" not in self.__dict__:
             raise AttributeError(f"This {type(self).__name__} is not fitted yet and has no {name}.")
-        return getattr(self.estimator_, name)
+        with _errors_name(self):
+            return getattr(self.estimator_, name)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -17,12 +17,19 @@ def things(tmp_path):
     return "train", "things.csv", "--label", "thing", "--text", "text", "--model", "a.model"
 
 
-def test_labels_of_the_files_are_predicted(call, things):
+def test_labels_of_the_files_are_predicted(call, things, tmp_path):
     found = call(*things, "--label-text", "labels.csv", "--hierarchy", "tree.csv")
     assert found.code == 0, found.err
     model = load_model("a.model")
     assert model.predict(["the two wheels of a bicycle", "old car"]).tolist() == ["bicycle", "car"]
     assert model.taxonomy_.path("bicycle") == ("vehicle", "bicycle")
+    (tmp_path / "new.csv").write_text("text\nold car\nbig big\n")
+    expected = model.predict_path(["old car", "big big"], 0.3)
+    assert expected.paths[0][0] == "vehicle"
+    lines = [line.split("\t") for line in call("predict", "a.model", "new.csv", "--path", 0.3).out.splitlines()]
+    assert lines[0] == ["predicted", "probability", "note"]
+    assert [line[0] for line in lines[1:]] == [" > ".join(path) for path in expected.paths]
+    assert [float(line[1]) for line in lines[1:]] == pytest.approx(expected.probabilities, rel=1e-4)
 
 
 def test_paths_may_be_given_instead_of_parents(call, things, tmp_path):

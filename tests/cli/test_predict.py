@@ -112,6 +112,8 @@ def test_options_that_do_not_fit_are_refused(call, model):
     assert "would replace new.csv" in error("--output", "new.csv")
     assert "would replace m" in error("--output", "m")
     assert "svmlight files have no columns" in error("--format", "svmlight", "--keep", "id")
+    assert "omit --threshold" in error("--path", 0.5, "--threshold", 0.5)
+    assert "svmlight files have no place for paths" in error("--path", 0.5, "--format", "svmlight")
     assert "no such folder" in error("--output", "nowhere/out.csv")
     Path("named.csv").write_text("text,predicted\nred,1\n")
     assert "two columns predicted" in call("predict", "m", "named.csv", "--keep", "predicted", "--top-k", 1).err

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import betabinom
 
+from manyclass import LabelTreeClassifier, load_model
 from manyclass.core import conformal
 from manyclass.core.model_file import ModelFormatError
 from manyclass.core.protocol import Labels, Scored, as_labels
+
+NO_BEAM = np.array([0]), np.array([10.0])
 
 
 def rows(n: int, seed: int, missing: float = 0.02, hard: bool = False) -> tuple[Scored, Labels]:
@@ -80,7 +83,7 @@ def test_few_rows_have_one_threshold():
 
 
 def test_labels_that_are_newer_than_the_thresholds_have_the_first():
-    group = conformal.Conformal(np.array([0.9]), np.array([0.3, 0.6]), np.array([1, 1], np.int32))
+    group = conformal.Conformal(np.array([0.9]), np.array([0.3, 0.6]), np.array([1, 1], np.int32), *NO_BEAM)
     assert conformal.in_set(group, np.array([0, 1, 2]), np.array([0.5, 0.7, 0.4])).tolist() == [False, True, True]
 
 
@@ -91,10 +94,36 @@ def test_labels_that_are_newer_than_the_thresholds_have_the_first():
         ({"threshold": np.array([-1.0])}, "outside 0..1"),
         ({"cluster": np.array([7], np.int32)}, "outside 0..0"),
         ({"cluster": np.zeros(9, np.int32)}, "9 of 3 labels"),
+        ({"beam": np.array([257])}, "outside 0..256"),
+        ({"n_candidates": np.array([-1.0])}, "n_candidates is -1"),
     ],
 )
 def test_wrong_arrays_in_a_file_are_errors(change, message):
-    group = conformal.Conformal(np.array([0.9]), np.array([0.3]), np.zeros(3, np.int32))
-    conformal.check_conformal(group, 3)
+    group = conformal.Conformal(np.array([0.9]), np.array([0.3]), np.zeros(3, np.int32), *NO_BEAM)
+    conformal.check_conformal(group, 3, 256)
     with pytest.raises(ModelFormatError, match=message):
-        conformal.check_conformal(group._replace(**change), 3)
+        conformal.check_conformal(group._replace(**change), 3, 256)
+
+
+def test_sets_follow_more_paths_if_the_coverage_requires_it(tmp_path):
+    """With one path, a third of the true labels are no candidates; predictions stay those of one path."""
+    rng = np.random.default_rng(0)
+    centres, y = rng.standard_normal((120, 8)), rng.integers(0, 120, 3000)
+    X = (centres[y] + 0.8 * rng.standard_normal((3000, 8))).astype(np.float32)
+    model = LabelTreeClassifier(arity=4, beam=1, neighbors=False, random_state=0).fit(X[:1500], y[:1500])
+    before, shares = model.predict(X[2000:]), []
+    assert model.diagnose(X[2000:], y[2000:])["recall"] < 0.8
+    for coverage in (0.2, 0.8, 0.9):
+        model.conformal(X[1500:2000], y[1500:2000], coverage=coverage)
+        sets = model.predict_set(X[2000:])
+        shares.append(model.conformal_["n_candidates"])
+        assert sets[np.arange(1000), y[2000:]].mean() == pytest.approx(coverage, abs=0.06)
+    assert shares[0] < shares[1] <= shares[2] <= 120
+    assert model.conformal_["beam"] > 1
+    np.testing.assert_array_equal(model.predict(X[2000:]), before)
+    model.save(tmp_path / "m.model")
+    again = load_model(tmp_path / "m.model")
+    assert again.conformal_ == model.conformal_ and (again.predict_set(X[2000:]) != sets).nnz == 0
+    assert model.fit(X[:300], y[:300]) is model
+    with pytest.raises(AttributeError, match="call conformal"):
+        model.conformal_  # noqa: B018

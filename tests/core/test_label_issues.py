@@ -45,13 +45,13 @@ def test_text_labels_sparse_rows_and_the_front_door(flipped):
 
 
 def test_by_hand():
-    # Class 0 is usually 0.9 probable for its rows, class 1 0.6. Row 2 has label 1, but looks like class 0.
+    # Class 0 is usually 0.9 probable for its rows, class 1 0.525. Row 2 has label 1, but looks like class 0.
     row, label = np.array([0, 1, 2, 2, 3, 4]), np.array([0, 0, 0, 1, 1, 2])
     probability = np.array([0.9, 0.9, 0.95, 0.05, 1.0, 0.7])
     found = issues_of(OutOfFold(row, label, probability), np.array([0, 0, 1, 1, 2]), np.array(["a", "b", "c"]))
     assert found.rows.tolist() == [2]
     assert found.suggested.tolist() == ["a"]
-    assert found.quality[2] == pytest.approx(np.log(0.051 / 0.951))
+    assert found.quality[2] == pytest.approx(np.log((0.05 + 0.01 * 0.01) / (0.525 + 0.1)))
     assert np.isnan(found.quality[4])  # the only row of its class
     assert found.pairs == [("b", "a", 1, 0.5)]
 
@@ -76,3 +76,11 @@ def test_rows_of_a_class_are_spread():
 def test_bad_input(X, y, cv, message):
     with pytest.raises(ValueError, match=message):
         LabelTreeClassifier().find_label_issues(X, y, cv=cv)
+
+
+def test_labels_outside_the_candidates_are_ranked_by_the_probability_that_is_left():
+    """Rows 2 and 3 of class 0 do not have it among their candidates; the model is more certain of row 3."""
+    row, label = np.array([0, 1, 2, 3, 4, 5]), np.array([0, 0, 1, 1, 1, 1])
+    probability = np.array([0.9, 0.9, 0.6, 0.99, 0.9, 0.9])
+    found = issues_of(OutOfFold(row, label, probability), np.array([0, 0, 0, 0, 1, 1]), np.array(["a", "b"]))
+    assert np.argsort(found.quality)[:2].tolist() == [3, 2]

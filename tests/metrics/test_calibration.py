@@ -50,6 +50,22 @@ def test_a_matrix_with_one_label_per_row_is_the_same(ranked):
     assert ece_at_k(np.eye(8, dtype=int)[y], labels, probabilities, 3) == ece_at_k(y, labels, probabilities, 3)
 
 
+def test_labels_of_any_kind_are_found_in_the_classes(ranked):
+    """Unsorted classes; a true label that is not among them is never correct."""
+    y, labels, probabilities = ranked
+    names = np.array(list("hcaegbdf"))
+    for metric in (ece_at_k, brier_at_k, log_loss_with_other):
+        assert metric(names[y], names[labels], probabilities, classes=names) == metric(y, labels, probabilities)
+    new = np.where(y == 0, "z", names[y])
+    assert brier_at_k(new, names[labels], probabilities, classes=names) == brier_at_k(
+        np.where(y == 0, 8, y), labels, probabilities
+    )
+    with pytest.raises(ValueError, match="'h', which is not in classes"):
+        ece_at_k(names[y], names[labels], probabilities, classes=names[1:])
+    with pytest.raises(ValueError, match="one label per row"):
+        ece_at_k(np.eye(8)[y], labels, probabilities, classes=names)
+
+
 def test_log_loss_counts_labels_that_are_not_listed_as_other():
     losses = [log_loss_with_other([true], [[0, 1]], [[0.6, 0.1]]) for true in (0, 1, 5)]
     assert losses == pytest.approx([-np.log(0.6), -np.log(0.1), -np.log(0.3)])

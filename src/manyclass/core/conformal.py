@@ -3,10 +3,12 @@
 A label is in the set of a row if its probability is at least a threshold. The threshold is chosen on rows that the
 model has not learned, such that the sets of further rows from the same distribution contain the stated share of the
 true labels on average. With several labels per row, the share is counted per row and averaged (conformal risk control,
-Angelopoulos et al. 2024). A true label outside the candidates is in no set, whatever the threshold.
+Angelopoulos et al. 2024). A true label outside the candidates is in no set, whatever the threshold: trees follow more
+paths for sets than for predictions if the coverage requires it.
 """
 
 import math
+from collections.abc import Iterable
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -28,6 +30,8 @@ class Conformal(NamedTuple):
     coverage: Annotated[Array, Field("f8", ("one",))]
     threshold: Annotated[Array, Field("f8", ("cluster",))]  # the first is that of labels with too few rows for a group
     cluster: Annotated[Array, Field("i4", ("label",))]  # of each label; newer labels are in the first
+    beam: Annotated[Array, Field("i8", ("one",))]  # paths to follow; 0: as many as for predictions
+    n_candidates: Annotated[Array, Field("f8", ("one",))]  # mean number of labels scored per row
 
 
 class TrueLabels(NamedTuple):
@@ -37,27 +41,51 @@ class TrueLabels(NamedTuple):
     label: np.ndarray
     probability: np.ndarray  # -inf if the label was no candidate
     n_rows: int
+    n_candidates: float  # of a row, on average
+
+    @property
+    def missing(self) -> float:
+        """The share of the true labels that are no candidates, averaged over rows."""
+        return float(_shares(self)[self.probability == -np.inf].sum()) / max(1, self.n_rows)
 
 
-def true_labels(scored: list[Scored], truth: Labels) -> TrueLabels:
+def true_labels(parts: Iterable[Scored], truth: Labels) -> TrueLabels:
     """The true labels of rows whose candidates are given in blocks."""
-    sizes, labels, probabilities = (np.concatenate(arrays) for arrays in zip(*scored, strict=True))
-    n = len(sizes)
-    row = np.repeat(np.arange(n), np.diff(truth.pointer))
+    n_rows, found, n_candidates = 0, [], 0
+    for part in parts:
+        rows = np.arange(n_rows, n_rows + len(part.sizes))
+        found.append(_probabilities(part, truth.rows(rows)))
+        n_rows, n_candidates = n_rows + len(rows), n_candidates + int(part.sizes.sum())
+    row = np.repeat(np.arange(n_rows), np.diff(truth.pointer))
+    return TrueLabels(row, truth.label, np.concatenate(found), n_rows, n_candidates / max(1, n_rows))
+
+
+def _probabilities(scored: Scored, truth: Labels) -> np.ndarray:
+    """The probability of each true label; -inf if it is no candidate of its row."""
+    sizes, labels, probabilities = scored
+    row, width = np.arange(len(sizes)), 1 + max(int(labels.max(initial=0)), int(truth.label.max(initial=0)))
     found = is_true(sizes, labels, truth)
-    width = 1 + max(int(labels.max(initial=0)), int(truth.label.max(initial=0)))
-    keys = np.repeat(np.arange(n), sizes)[found] * width + labels[found]
+    keys = np.repeat(row, sizes)[found] * width + labels[found]
     order = np.argsort(keys)
     keys, values = np.append(keys[order], -1), np.append(probabilities[found][order], 0.0)
-    wanted = row * width + truth.label
+    wanted = np.repeat(row, np.diff(truth.pointer)) * width + truth.label
     at = np.searchsorted(keys[:-1], wanted)
-    return TrueLabels(row, truth.label, np.where((keys[at] == wanted) & (truth.label >= 0), values[at], -np.inf), n)
+    return np.where((keys[at] == wanted) & (truth.label >= 0), values[at], -np.inf)
+
+
+def enough_paths(true: TrueLabels, coverage: float) -> bool:
+    """Whether at most half of the labels that sets may miss are no candidates, so that sets need not be huge."""
+    return true.missing <= (1.0 - coverage) / 2
 
 
 def fit(true: TrueLabels, coverage: float, n_classes: int) -> Conformal:
     """One threshold for all labels."""
-    threshold = _threshold(true, coverage, "")
-    return Conformal(np.array([coverage]), np.array([threshold]), np.zeros(n_classes, np.int32))
+    return _group(true, coverage, [_threshold(true, coverage, "")], np.zeros(n_classes, np.int32))
+
+
+def _group(true: TrueLabels, coverage: float, thresholds: list[float], cluster: np.ndarray) -> Conformal:
+    no_beam, n_candidates = np.zeros(1, np.int64), np.array([true.n_candidates])
+    return Conformal(np.array([coverage]), np.array(thresholds), cluster, no_beam, n_candidates)
 
 
 def fit_by_class(true: TrueLabels, coverage: float, n_classes: int, n_clusters: int) -> Conformal:
@@ -87,10 +115,10 @@ def fit_by_class(true: TrueLabels, coverage: float, n_classes: int, n_clusters: 
         for number in range(1, n_clusters + 1):
             own = group == number
             n_own = int(own.sum())
-            part = TrueLabels(np.arange(n_own), rest.label[own], rest.probability[own], n_own)
+            part = TrueLabels(np.arange(n_own), rest.label[own], rest.probability[own], n_own, rest.n_candidates)
             what = f" for a group of {int((cluster == number).sum())} of the {n_classes} labels"
             thresholds.append(_threshold(part, coverage, what))
-    return Conformal(np.array([coverage]), np.array(thresholds), cluster)
+    return _group(true, coverage, thresholds, cluster)
 
 
 def in_set(group: Conformal, labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
@@ -100,24 +128,33 @@ def in_set(group: Conformal, labels: np.ndarray, probabilities: np.ndarray) -> n
     return probabilities >= group.threshold[cluster]
 
 
-def check_conformal(group: Conformal, n_classes: int) -> None:
+def check_conformal(group: Conformal, n_classes: int, most_paths: int) -> None:
     """ModelFormatError unless each label has a threshold that is a probability."""
     need(0 < group.coverage[0] < 1, f"conformal.coverage is {group.coverage[0]}, not between 0 and 1.")
     fits = len(group.threshold) and group.threshold.min() >= 0 and group.threshold.max() <= 1
     need(fits, "conformal.threshold has no number, or one outside 0..1.")
     need(1 <= len(group.cluster) <= n_classes, f"conformal.cluster has {len(group.cluster)} of {n_classes} labels.")
     need_range("conformal.cluster", group.cluster, 0, len(group.threshold))
+    need_range("conformal.beam", group.beam, 0, most_paths + 1)
+    need(group.n_candidates[0] >= 0, f"conformal.n_candidates is {group.n_candidates[0]}, below 0.")
 
 
 def _part(true: TrueLabels, rows: np.ndarray) -> TrueLabels:
     """The labels of some rows, given as a mask."""
     own = rows[true.row]
-    return TrueLabels((np.cumsum(rows) - 1)[true.row[own]], true.label[own], true.probability[own], int(rows.sum()))
+    return TrueLabels(
+        (np.cumsum(rows) - 1)[true.row[own]], true.label[own], true.probability[own], int(rows.sum()), true.n_candidates
+    )
+
+
+def _shares(true: TrueLabels) -> np.ndarray:
+    """The share of each true label in the labels of its row."""
+    return 1.0 / np.bincount(true.row, minlength=1)[true.row]
 
 
 def _threshold(true: TrueLabels, coverage: float, what: str) -> float:
     """The highest threshold with the coverage; ValueError if there is none."""
-    n, share = true.n_rows, 1.0 / np.bincount(true.row, minlength=1)[true.row]
+    n, share = true.n_rows, _shares(true)
     may_miss = (1.0 - coverage) * (n + 1) - 1.0 + _ROUNDING  # labels, counted by their share of a row
     if may_miss < 0:
         needed = math.ceil(1.0 / (1.0 - coverage) - 1.0 - _ROUNDING)
@@ -128,10 +165,9 @@ def _threshold(true: TrueLabels, coverage: float, what: str) -> float:
     if at == len(order):  # rows without labels: even empty sets miss few enough
         return 1.0
     if true.probability[order[at]] == -np.inf:
-        outside = share[true.probability == -np.inf].sum() / n
         raise ValueError(
-            f"coverage={coverage}{what} cannot be reached: {outside:.1%} of the true labels are not among the "
-            "candidates of their rows, so the threshold would be infinite. Use a lower coverage, or let the model "
-            "score more candidates (such as a larger beam)."
+            f"coverage={coverage}{what} cannot be reached: {true.missing:.1%} of the true labels are not among the "
+            "candidates of their rows, however many paths are followed, or the model does not know them. Use a lower "
+            "coverage, or rows with labels that the model has learned."
         )
     return float(true.probability[order[at]])

@@ -20,6 +20,10 @@ from .locks import reads
 
 _NEAREST = 5  # label means that are listed
 _PER_DECISION = 3  # features of a decision in the text
+_MEANING = {  # of terms whose names do not say it
+    "log-sigmoid": "log(1 / (1 + exp(-s))) - s, where s is the sum of the features and the bias",
+    "probability of the path": "its logarithm, times the option prior",
+}
 
 
 # -- what an algorithm returns -------------------------------------------------------------------------------------
@@ -187,15 +191,16 @@ class Explanation:
         for first, *rest in rows:
             cells = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
             lines.append("  ".join([first.ljust(widths[0]), *cells]).rstrip())
+        lines += ["", *(f"{name}: {_MEANING[name]}" for name in self.terms if name in _MEANING)]
         if self.path:
-            lines += ["", "path"]
+            lines += ["", "decisions on the path to the label"]
         for step in self.path:
             best = ", ".join(f"{_cut(name, 30)} {amount:+.2f}" for name, amount in step.features[:_PER_DECISION])
             lines.append(f"  node {step.node} -> {step.child}  probability {step.probability:.2f}  {best}".rstrip())
         if self.nearest:
             listed = ", ".join(f"{label} {cosine:.2f}" for label, cosine in self.nearest)
             lines += ["", f"nearest label means (cosine): {listed}"]
-        return "\n".join(lines)
+        return "\n".join(lines).replace("\n\n\n", "\n\n").rstrip()
 
     def _cells(self, own: float, other: float) -> list[str]:
         if self.runner_up is None:

@@ -261,7 +261,7 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
     if "calibration" in shared:
         check_calibration(shared["calibration"])
     if "conformal" in shared:
-        check_conformal(shared["conformal"], len(out._index))
+        check_conformal(shared["conformal"], len(out._index), getattr(model, "MOST_PATHS", 0))
     if "taxonomy" in shared:
         check_taxonomy(shared["taxonomy"])
     out._state |= shared

@@ -1,12 +1,13 @@
 """Errors in the data: rows whose label is probably wrong, and labels that are confused, by cross-validation.
 
-The probabilities of a row come from a model that has not seen the row. Rows are ranked by how much more probable the
-best other label is than their own. How many are reported: the share of wrong labels is estimated by the rows of which
-the model is most certain, since there a prediction other than the label is rarely an error of the model. Wrong labels
-can be seen where the prediction is right, so as many are reported as this share of the rows that are predicted well.
-Never more are reported than by confident learning (Northcutt, Jiang and Chuang, 2021): rows with another label that is
-at least as probable as it usually is for its own rows. Only the best candidates of a row are kept, never a matrix of
-rows x classes.
+The probabilities of a row come from a model that has not seen the row. Rows are ranked by the probability of their
+label in relation to how probable it usually is for its rows. Most wrong labels are not among the candidates that are
+kept: of these rows, those with the least probability left for other labels come first. How many are reported: the
+share of wrong labels is estimated by the rows of which the model is most certain, since there a prediction other than
+the label is rarely an error of the model. Wrong labels can be seen where the prediction is right, so as many are
+reported as this share of the rows that are predicted well. Never more are reported than by confident learning
+(Northcutt, Jiang and Chuang, 2021): rows with another label that is at least as probable as it usually is for its own
+rows. Only the best candidates of a row are kept, never a matrix of rows x classes.
 """
 
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from .validation import is_indicator, rows_between, without_padding
 
 _KEPT = 20  # candidates of a row
 _FLOOR = 1e-3  # smaller probabilities say little about each other
+# Part of the probability outside the candidates that a label outside of them gets, and what is added to both sides of
+# the ratio. Chosen on training rows of WordNet and CLINC150 with 5 % of the labels replaced (seed 1).
+_OUTSIDE, _USUAL = 0.01, 0.1
 _CERTAIN, _FEWEST = 0.1, 100  # share and least number of the rows of which the model is most certain
 
 
@@ -56,8 +60,8 @@ class LabelIssues:
     probability, suggested_probability : ndarray of float
         Their probabilities by models that have not seen the row.
     quality : ndarray of shape (n_samples,)
-        For every row, the logarithm of the ratio of the probability of its label to that of the best other label, both
-        raised by 0.001. Low values are suspicious. NaN for rows that cannot be judged, because no other row has their
+        For every row, the logarithm of the ratio of the probability of its label to the mean probability of this label
+        in its rows. Low values are suspicious. NaN for rows that cannot be judged, because no other row has their
         label.
     pairs : list of Confused
         Labels that are confused, the most frequent pair first.
@@ -186,10 +190,12 @@ def issues_of(found: OutOfFold, numbers: np.ndarray, labels: np.ndarray) -> Labe
     sure = probability >= np.maximum(usual[label], _FLOOR)
     confident, chosen = _best(row[sure], label[sure], probability[sure], n)
     n_wrong = int(np.count_nonzero(judged & (confident > given) & (chosen != numbers)))
-    quality = np.where(judged, np.log(given + _FLOOR) - np.log(other + _FLOOR), np.nan)
+    left = np.maximum(0.0, 1.0 - np.bincount(row, probability, n))
+    ratio = np.log(given + _OUTSIDE * (left + _OUTSIDE)) - np.log(usual[numbers] + _USUAL)
+    quality = np.where(judged, ratio, np.nan)
     n_wrong = min(n_wrong, _expected(np.maximum(given, other)[judged], (other > given)[judged]))
-    rows = np.argsort(quality, kind="stable")[:n_wrong]  # NaN comes last
-    rows = rows[quality[rows] < 0]
+    rows = np.argsort(quality, kind="stable")  # NaN comes last
+    rows = rows[judged[rows] & (other > given)[rows]][:n_wrong]
     pairs, n_rows = np.unique(np.stack([numbers[rows], suggested[rows]]), axis=1, return_counts=True)
     plain = labels.tolist()
     most = np.argsort(-n_rows, kind="stable")

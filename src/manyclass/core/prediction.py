@@ -426,13 +426,18 @@ class PredictionMixin:
             raise ValueError(f"k={k} is more than the {self._index.n_current} classes of the model.")
         return int(k)
 
-    def _scoring_blocks(self, n: int):
+    def _scoring_options(self, beam: int = 0) -> Any:
+        """The options for predictions; with `beam`, follow so many paths instead."""
+        options = self._prediction_options()
+        return options._replace(beam=beam) if beam else options
+
+    def _scoring_blocks(self, n: int, beam: int = 0):
         """Row ranges whose candidates and scores take at most about 50 MB."""
-        width = max(1, self._model.width(self._prediction_options(), self._state))
+        width = max(1, self._model.width(self._scoring_options(beam), self._state))
         return blocks(n, min(BLOCK, max(1, (1 << 22) // width)))
 
-    def _score(self, X) -> Scored:
-        found = self._model.score(self._prediction_options(), self._state, self._batch(X))
+    def _score(self, X, beam: int = 0) -> Scored:
+        found = self._model.score(self._scoring_options(beam), self._state, self._batch(X))
         _check_scores(found.probabilities)
         if self._index.target is None:
             return found

@@ -93,10 +93,10 @@ class ProbabilityMixin(PredictionMixin):
         group = calibration.fit(method, rows, getattr(self, "_multilabel", False))
         self._state = {**self._state, "calibration": group}
 
-    def _scored(self, X) -> Iterator[Scored]:
-        """All candidates with their probabilities before calibration, in blocks."""
-        for first, last in self._scoring_blocks(X.shape[0]):
-            yield self._score(rows_between(X, first, last))
+    def _scored(self, X, beam: int = 0) -> Iterator[Scored]:
+        """All candidates with their probabilities before calibration, in blocks; `beam`: see `_scoring_options`."""
+        for first, last in self._scoring_blocks(X.shape[0], beam):
+            yield self._score(rows_between(X, first, last), beam)
 
     @reads
     def predict_other(self, X) -> np.ndarray:
@@ -141,8 +141,10 @@ class ProbabilityMixin(PredictionMixin):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows that the model has not learned.
         y : array-like of shape (n_samples,), or matrix of shape (n_samples, n_classes)
-            True labels. One that is not among the candidates of its row is missed by any set; if too many are, a
-            ValueError says so.
+            True labels. One that is not among the candidates of its row is missed by any set. If more than half of the
+            labels that may be missed are, `predict_set` follows more paths: twice the `beam`, four times, and so on up
+            to all classes, or 256 paths. `conformal_` has their number and the cost. A ValueError is raised if this is
+            not enough.
         coverage : float, default=0.9
             Probability that the set of a row contains its true label. With several labels per row: the share of the
             true labels of a row that its set contains, on average.
@@ -176,14 +178,38 @@ class ProbabilityMixin(PredictionMixin):
             X = self._check_inputs(X)
             if by_class and getattr(self, "_multilabel", False):
                 raise ValueError("by_class=True requires one label per row, but y is a matrix.")
-            true = conformal.true_labels(list(self._scored(X)), self._known_truth(X, y))
-            n_classes = len(self._index)
+            truth, n_classes = self._known_truth(X, y), len(self._index)
+            for beam in self._numbers_of_paths():
+                true = conformal.true_labels(self._scored(X, beam), truth)
+                if conformal.enough_paths(true, float(coverage)):
+                    break
             if by_class:
                 group = conformal.fit_by_class(true, float(coverage), n_classes, int(n_clusters))
             else:
                 group = conformal.fit(true, float(coverage), n_classes)
-            self._state = {**self._state, "conformal": group}
+            self._state = {**self._state, "conformal": group._replace(beam=np.array([beam]))}
         return self
+
+    def _numbers_of_paths(self) -> Iterator[int]:
+        """The `beam` of predictions, as 0, and larger ones until all classes are candidates."""
+        yield 0
+        options, most = self._prediction_options(), getattr(self._model, "MOST_PATHS", 0)
+        beam = getattr(options, "beam", most)
+        while beam < most and self._model.width(options, self._state) < len(self._index):
+            beam = min(2 * beam, most)
+            options = options._replace(beam=beam)
+            yield beam
+
+    @property
+    @reads
+    def conformal_(self) -> dict[str, float]:
+        """What `conformal` has chosen: `coverage`, `beam` (0: that of predictions), `n_candidates` (mean per row)."""
+        self._check_attribute("_state", "conformal_")
+        if "conformal" not in self._state:
+            raise AttributeError(f"This {type(self).__name__} has no conformal_: call conformal(X, y, coverage).")
+        group = self._state["conformal"]
+        coverage, beam, n_candidates = (getattr(group, name)[0] for name in ("coverage", "beam", "n_candidates"))
+        return {"coverage": float(coverage), "beam": int(beam), "n_candidates": float(n_candidates)}
 
     @reads
     def predict_set(self, X) -> sp.csr_array:
@@ -218,7 +244,7 @@ class ProbabilityMixin(PredictionMixin):
                 "that it has not learned. `fit`, and classes that are removed or merged, end an earlier one."
             )
         sizes, labels = [], []
-        for scored in self._scored(X):
+        for scored in self._scored(X, int(group.beam[0])):
             inside = conformal.in_set(group, scored.labels, scored.probabilities)
             rows = np.repeat(np.arange(len(scored.sizes)), scored.sizes)
             sizes.append(np.bincount(rows[inside], minlength=len(scored.sizes)))

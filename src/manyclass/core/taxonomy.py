@@ -317,7 +317,7 @@ class TaxonomyMixin:
     _model: Any
     _multilabel: bool
     _check_inputs: Callable[[Any], Any]
-    _scoring_blocks: Callable[[int], Any]
+    _scoring_blocks: Callable[..., Any]
     _probabilities: Callable[[Any], Any]
     _known_taxonomy: tuple[Any, Any] = (None, None)  # arrays, and the taxonomy made from them
 
@@ -372,7 +372,10 @@ class TaxonomyMixin:
             raise ValueError(f"confidence must be a number above 0 and up to 1, got {confidence!r}.")
         X = self._check_inputs(X)
         if getattr(self, "_multilabel", False):
-            raise ValueError("predict_path requires one label per row; this model was fitted with a matrix y.")
+            raise ValueError(
+                "predict_path requires one label per row; this model was fitted with a matrix y. Several labels of a "
+                "row can be true at once, so that the probability of a group is not the sum of those of its labels."
+            )
         tree = self.taxonomy_ if taxonomy is None else as_taxonomy(taxonomy, self._index.current)
         node_of = tree.find(self._index.array)
         parts = []

@@ -19,7 +19,8 @@ from .kernels import Found, LabelTree, Options, predict_batch, row_factors, star
 from .neighbors import BEST, rank_again
 from .weights import Blocks, PackedBlocks, find_weights, first_slot, lengths_of, square_sums
 
-PATH, SIGMOID, ROWS, TREES, NORM = "path", "log-sigmoid", "nearest training row", "mean of the trees", "normalization"
+PATH, SIGMOID = "probability of the path", "log-sigmoid"
+ROWS, TREES, NORM = "nearest training row", "mean of the trees", "normalization"
 
 
 class Node(NamedTuple):

@@ -44,7 +44,9 @@ class RiskCoverage(NamedTuple):
         return float(self.coverage[self.risk <= 1.0 - precision].max(initial=0.0))
 
 
-def ece_at_k(Y_true: Any, top_labels: Any, probabilities: Any, k: int = 1, n_bins: int = 10) -> float:
+def ece_at_k(
+    Y_true: Any, top_labels: Any, probabilities: Any, k: int = 1, n_bins: int = 10, classes: Any = None
+) -> float:
     """Compute ECE@k, the expected calibration error of the first k predictions.
 
     The k predictions of all rows are sorted by probability into bins of equal size. The error is the mean over the bins
@@ -58,6 +60,8 @@ def ece_at_k(Y_true: Any, top_labels: Any, probabilities: Any, k: int = 1, n_bin
         Probability of each prediction, as returned by `predict_topk(X, k, probabilities=True)`.
     n_bins : int, default=10
         Number of bins; fewer if there are fewer predictions.
+    classes : array-like, optional
+        All labels, such as `classes_`, if `Y_true` and `top_labels` are labels of any kind instead of class ids.
 
     Returns
     -------
@@ -69,17 +73,19 @@ def ece_at_k(Y_true: Any, top_labels: Any, probabilities: Any, k: int = 1, n_bin
     >>> from manyclass.metrics import ece_at_k
     >>> round(ece_at_k([0, 1], [[0], [0]], [[0.9], [0.3]], n_bins=2), 3)
     0.2
+    >>> round(ece_at_k(["a", "b"], [["a"], ["a"]], [[0.9], [0.3]], n_bins=2, classes=["a", "b"]), 3)
+    0.2
     """
-    mean, share, size = _bins(*_pairs(Y_true, top_labels, probabilities, k), n_bins)
+    mean, share, size = _bins(*_pairs(Y_true, top_labels, probabilities, k, classes), n_bins)
     return float(np.average(np.abs(mean - share), weights=size))
 
 
-def brier_at_k(Y_true: Any, top_labels: Any, probabilities: Any, k: int = 1) -> float:
+def brier_at_k(Y_true: Any, top_labels: Any, probabilities: Any, k: int = 1, classes: Any = None) -> float:
     """Compute Brier@k, the mean squared difference between probability and correctness of the first k predictions.
 
     Parameters
     ----------
-    Y_true, top_labels, probabilities, k
+    Y_true, top_labels, probabilities, k, classes
         See `ece_at_k`.
 
     Returns
@@ -93,11 +99,11 @@ def brier_at_k(Y_true: Any, top_labels: Any, probabilities: Any, k: int = 1) -> 
     >>> round(brier_at_k([0, 1], [[0], [0]], [[0.9], [0.3]]), 3)
     0.05
     """
-    probability, correct = _pairs(Y_true, top_labels, probabilities, k)
+    probability, correct = _pairs(Y_true, top_labels, probabilities, k, classes)
     return float(np.mean((probability - correct) ** 2))
 
 
-def log_loss_with_other(Y_true: Any, top_labels: Any, probabilities: Any) -> float:
+def log_loss_with_other(Y_true: Any, top_labels: Any, probabilities: Any, classes: Any = None) -> float:
     """Compute the log loss of the listed labels, with all labels that are not listed as one outcome.
 
     Parameters
@@ -106,6 +112,8 @@ def log_loss_with_other(Y_true: Any, top_labels: Any, probabilities: Any) -> flo
         True class ids.
     top_labels, probabilities : array-like of shape (n_rows, k)
         Class ids and their probabilities. What they leave to 1 is the probability of all other labels.
+    classes : array-like, optional
+        See `ece_at_k`.
 
     Returns
     -------
@@ -120,7 +128,7 @@ def log_loss_with_other(Y_true: Any, top_labels: Any, probabilities: Any) -> flo
     >>> round(log_loss_with_other([0, 2], [[0, 1], [0, 1]], [[0.8, 0.1], [0.3, 0.2]]), 3)
     0.458
     """
-    truth, top, hits = _evaluate(Y_true, top_labels, np.shape(top_labels)[-1])
+    truth, top, hits = _evaluate(*_ids(Y_true, top_labels, classes), np.shape(top_labels)[-1])
     if truth.is_matrix:
         raise ValueError("Y_true is a matrix; the log loss requires one label per row.")
     listed = _read_probabilities(probabilities, top)
@@ -224,13 +232,20 @@ def precision_threshold(correct: Any, probabilities: Any, precision: float = 0.9
 
 
 def reliability_plot(
-    Y_true: Any, top_labels: Any, probabilities: Any, k: int = 1, n_bins: int = 10, ax: Any = None, label: str = ""
+    Y_true: Any,
+    top_labels: Any,
+    probabilities: Any,
+    k: int = 1,
+    n_bins: int = 10,
+    ax: Any = None,
+    label: str = "",
+    classes: Any = None,
 ) -> Any:
     """Draw a reliability diagram: the share of correct predictions against their probability, in bins of equal size.
 
     Parameters
     ----------
-    Y_true, top_labels, probabilities, k, n_bins
+    Y_true, top_labels, probabilities, k, n_bins, classes
         See `ece_at_k`.
     ax : matplotlib Axes, optional
         Where to draw; by default on a new figure.
@@ -250,7 +265,7 @@ def reliability_plot(
     'share of correct predictions'
     """
     ax = _axes(ax, "probability", "share of correct predictions")
-    mean, share, size = _bins(*_pairs(Y_true, top_labels, probabilities, k), n_bins)
+    mean, share, size = _bins(*_pairs(Y_true, top_labels, probabilities, k, classes), n_bins)
     error = float(np.average(np.abs(mean - share), weights=size))
     if not ax.lines:
         ax.plot([0, 1], [0, 1], color="#8a8f98", linestyle="--", linewidth=1)
@@ -293,9 +308,29 @@ def risk_coverage_plot(curve: RiskCoverage, ax: Any = None, label: str | None = 
     return ax
 
 
-def _pairs(Y_true: Any, top_labels: Any, probabilities: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+def _ids(Y_true: Any, top_labels: Any, classes: Any) -> tuple[Any, Any]:
+    """Class ids of true and of predicted labels; a true label that is not in `classes` is correct for no prediction."""
+    if classes is None:
+        return Y_true, top_labels
+    if getattr(Y_true, "ndim", 1) != 1:
+        raise ValueError("classes is for one label per row, but Y_true is a matrix: its columns are the class ids.")
+    classes, truth, top = np.asarray(classes), np.asarray(Y_true), np.asarray(top_labels)
+    order = np.argsort(classes, kind="stable")
+    found = []
+    for labels in (truth, top):
+        at = order[np.minimum(np.searchsorted(classes, labels, sorter=order), len(classes) - 1)]
+        found.append(np.where(classes[at] == labels, at, len(classes)))
+    unknown = top[found[1] == len(classes)]
+    if len(unknown):
+        raise ValueError(f"top_labels contains {unknown[0].item()!r}, which is not in classes.")
+    return found[0], found[1]
+
+
+def _pairs(
+    Y_true: Any, top_labels: Any, probabilities: Any, k: int, classes: Any = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Probability and correctness of the first k predictions of all rows; places without a label are left out."""
-    _, top, hits = _evaluate(Y_true, top_labels, k)
+    _, top, hits = _evaluate(*_ids(Y_true, top_labels, classes), k)
     probability = _read_probabilities(probabilities, top)
     return probability[top >= 0], hits[top >= 0]
 
