@@ -373,3 +373,17 @@ def test_a_pipe_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ModelFormatError, match="a pipe or a device"):
         load_model(tmp_path / "pipe")
+
+
+def test_places_beyond_the_outputs_of_a_node_may_hold_anything(tmp_path):
+    """The first `partial_fit` after `fit` unpacks the weights."""
+    X, y = rows()
+    model = LabelTreeClassifier(arity=4, n_epochs=1, random_state=0).fit(X, y)
+
+    def fill(arrays, metadata):
+        unused = np.arange(4) >= arrays["tree.size"][:, None]
+        assert unused.any()
+        arrays["tree.outputs"][unused] = 2**31 - 1
+
+    loaded = load_model(change(model, tmp_path / "m", fill)).partial_fit(X, y)
+    np.testing.assert_array_equal(loaded.predict(X), model.partial_fit(X, y).predict(X))

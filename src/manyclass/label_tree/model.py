@@ -134,14 +134,14 @@ def unpack(options: Options, tree: LabelTree, blocks: PackedBlocks) -> Blocks:
     out.bias[:] = blocks.bias
     nodes = np.flatnonzero(counts)
     enter_nodes(out, nodes, counts[nodes], blocks.feature)
-    mass = tree.mass[np.maximum(tree.outputs, 0)]
     for node in range(int(tree.n_nodes[0]) - 1, -1, -1):  # children before their parents
         own, size = slice(*blocks.first[node : node + 2]), tree.size[node]
         weight, total = weights_of(blocks, own), out.total[own]
         if tree.is_leaf[node]:
             total[:] = weight
             lengths = np.linalg.norm(total[:, :size], axis=0)
-            total[:, :size] *= np.divide(mass[node, :size], lengths, out=np.zeros(size), where=lengths > 0)
+            mass = tree.mass[tree.outputs[node, :size]]  # places beyond may hold anything
+            total[:, :size] *= np.divide(mass, lengths, out=np.zeros(size), where=lengths > 0)
         else:
             for place, child in enumerate(tree.outputs[node, :size]):
                 below = slice(*blocks.first[child : child + 2])
