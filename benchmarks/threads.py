@@ -1,6 +1,6 @@
 """Four threads predict, one trains and one saves, on the same estimator; every prediction is checked.
 
-    python benchmarks/threads.py [--minutes 30] [--estimators recall-tree label-tree ...]
+    python benchmarks/threads.py [--minutes 30] [--estimators recall-tree label-tree ...] [--together 1] [--out FILE]
 
 After each training call the trainer writes down what all methods return. A prediction of another thread must be one of
 these: that of a state between two training calls. After some hundred calls a new model is started, so that models stay
@@ -8,13 +8,17 @@ small.
 """
 
 import argparse
+import faulthandler
 import hashlib
+import json
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -152,26 +156,37 @@ class Soak:
             yield "predict_topk", digest(saved.predict_topk(self.stream.probes, 3))
 
 
+def soak(name: str, minutes: float) -> Counter[str]:
+    """Counts of one estimator. Its kernels are compiled before the time begins to run."""
+    counts: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        end = 0.0
+        while counts["models"] == 0 or time.monotonic() < end:
+            run = Soak(ESTIMATORS[name](random_state=0), counts["models"], Path(folder))
+            run.run(300 if hasattr(run.model, "partial_fit") else 20)
+            counts.update(run.counts)
+            counts.update({"models": 1, "WRONG PREDICTIONS": sum(run.wrong().values()), "ERRORS": len(run.errors)})
+            for error in run.errors[:1]:
+                print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
+            end = end or time.monotonic() + 60.0 * minutes
+    print(f"{name}: {dict(counts)}", flush=True)
+    return counts
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--minutes", type=float, default=30.0, help="per estimator")
     parser.add_argument("--estimators", nargs="*", default=list(ESTIMATORS), choices=list(ESTIMATORS))
-    asked, failed = parser.parse_args(), False
-    with tempfile.TemporaryDirectory() as folder:
-        for name in asked.estimators:
-            counts: Counter[str] = Counter()
-            end = time.monotonic() + 60.0 * asked.minutes
-            while time.monotonic() < end:
-                soak = Soak(ESTIMATORS[name](random_state=0), counts["models"], Path(folder))
-                soak.run(300 if hasattr(soak.model, "partial_fit") else 20)
-                counts.update(soak.counts)
-                wrong = sum(soak.wrong().values())
-                counts.update({"models": 1, "WRONG PREDICTIONS": wrong, "ERRORS": len(soak.errors)})
-                for error in soak.errors[:1]:
-                    print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
-            print(f"{name}: {dict(counts)}", flush=True)
-            failed |= bool(counts["WRONG PREDICTIONS"] or counts["ERRORS"])
-    return int(failed)
+    parser.add_argument("--together", type=int, default=1, help="so many estimators at a time")
+    parser.add_argument("--out", type=Path, help="write the counts to this file (JSON)")
+    asked = parser.parse_args()
+    faulthandler.enable()
+    with ThreadPoolExecutor(asked.together) as pool:
+        counts = dict(zip(asked.estimators, pool.map(soak, asked.estimators, repeat(asked.minutes)), strict=True))
+    if asked.out is not None:
+        report = {"minutes": asked.minutes, "together": asked.together, "estimators": counts}
+        asked.out.write_text(json.dumps(report, indent=2) + "\n")
+    return int(any(found["WRONG PREDICTIONS"] or found["ERRORS"] for found in counts.values()))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ PAPERS = {
                 "candidates_and_path_features.py",
             ),
             ("§4.5: the multiplier of the bound", "bernstein", "bernstein.py"),
+            ("Rules as printed, one by one", "printed_rules", "printed_rules.py"),
         ],
     ),
     "A Hierarchical Spectral Method for Extreme Classification (2015)": (
@@ -35,6 +36,7 @@ PAPERS = {
             ("Table 2: what nodes are about, revdict", "topics-revdict", "topics.py"),
             ("Table 3: purity of the root", "table_3", "aloi.py"),
             ("Table 4 and §5.2: ALOI and ablations", "table_4", "aloi.py"),
+            ("§3.4: the spread of a router", "spread", "spread.py"),
             ("Table 5: text, one label per row", "table_5", "tables_5_and_6.py"),
             ("Table 6: text, several labels per row", "table_6", "tables_5_and_6.py"),
             ("Table 6, with other libraries", "multilabel", "multilabel.py"),
@@ -45,7 +47,10 @@ PAPERS = {
     ),
     "Extreme Multi Class Classification (online tree, 2013)": (
         "online_tree_2013",
-        [("Table 1: root split against random partitions", "table_1", "table_1.py")],
+        [
+            ("Table 1: root split against random partitions", "table_1", "table_1.py"),
+            ("Table 1, MNIST", "table_1_mnist", "table_1.py"),
+        ],
     ),
     "Modified Logarithmic Time Online Multiclass Train and Prediction (MLOM tree, 2018)": (
         "mlom_tree_2018",

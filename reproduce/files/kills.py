@@ -1,6 +1,6 @@
 """Kill `manyclass train` at random moments, resume, and compare with an undisturbed run.
 
-    python reproduce/files/kills.py [--kills 200] [--writers 1] [--full 10] [--algorithms ...] [--seed 0]
+    python reproduce/files/kills.py [--kills 200] [--writers 1] [--full 10] [--algorithms ...] [--seed 0] [--out FILE]
 
 A run is killed by SIGKILL again and again until it ends by itself; its model must then be, byte for byte, that of a run
 that nobody disturbed. With `--writers 2`, two processes write the same model at the same time: one of them must be
@@ -10,6 +10,7 @@ no checkpoints and starts again.
 """
 
 import argparse
+import json
 import os
 import random
 import resource
@@ -129,9 +130,10 @@ def main() -> int:
     parser.add_argument("--full", type=int, default=10)
     parser.add_argument("--rows", type=int, default=60_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="write the counts to this file (JSON) after each algorithm")
     parser.add_argument("--algorithms", nargs="*", default=ALGORITHMS, choices=ALGORITHMS)
     asked = parser.parse_args()
-    chance, failed = random.Random(asked.seed), False
+    chance, failed, found = random.Random(asked.seed), False, {}
     n = len(asked.algorithms)
     with tempfile.TemporaryDirectory() as name:
         data = Path(name) / "data.svm"
@@ -144,6 +146,10 @@ def main() -> int:
             for _ in range(n_full):
                 runs.fill_the_disk()
             print(f"{algorithm}: {runs.seconds:.1f} s undisturbed: {dict(runs.counts)}", flush=True)
+            found[algorithm] = dict(runs.counts)
+            if asked.out is not None:
+                report = {"writers": asked.writers, "rows": asked.rows, "algorithms": found}
+                asked.out.write_text(json.dumps(report, indent=2) + "\n")
             failed |= bool(runs.counts["OTHER BYTES"] or runs.counts["DISK FULL: WRONG"])
     return int(failed)
 

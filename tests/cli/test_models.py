@@ -262,3 +262,24 @@ def test_convert_rejects_what_svmlight_cannot_represent(call, digits):
     result = call("convert", "t.csv", "x.svm", "--label", "kind", "--text", "words")
     assert "cannot represent the label 'two words'" in result.err
     assert not [name for name in os.listdir() if name.startswith("x.svm")]
+
+
+@pytest.mark.parametrize("command", [["inspect", "m"], ["predict", "m", "test.svm"]])
+def test_closed_output_is_an_error(command, model):
+    program = " ".join([sys.executable, "-m", "manyclass", *command])
+    done = subprocess.run(
+        ["bash", "-c", f"{program} >&-"], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.returncode == 1 and "standard output is closed" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_labels_are_utf_8_where_the_locale_has_only_ascii(call):
+    fitted = RecallTreeClassifier(n_epochs=1, random_state=0).fit([[0.0, 1.0], [1.0, 0.0]], ["café", "thé"])
+    fitted.save("words")
+    ascii_only = {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "manyclass", "inspect", "words", "--labels"], capture_output=True, check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **ascii_only},
+    )  # fmt: skip
+    assert "café" in done.stdout.decode()

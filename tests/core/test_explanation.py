@@ -218,3 +218,13 @@ def test_rows_of_any_shape(blobs):
         assert clf.explain(row).score == pytest.approx(clf.predict_topk(X[:1], k=1)[1][0, 0], rel=1e-5)
     with pytest.raises(ValueError, match="not fitted"):
         RecallTreeClassifier().explain(X[0])
+
+
+@pytest.mark.parametrize("x", [3.0, None, []])
+def test_what_is_no_row_is_refused(x):
+    clf = RecallTreeClassifier(n_epochs=1, random_state=0).fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
+    with pytest.raises(ValueError):
+        clf.explain(x)
+    for label in ([1], ("a", "b"), "c"):
+        with pytest.raises(ValueError, match="not a class"):
+            clf.explain([0.0, 1.0], label=label)

@@ -354,7 +354,7 @@ def test_printed_rules_survive_a_file(tmp_path, clf):
     assert loaded.rules == "paper" and loaded._options == clf._options
     clf.save(tmp_path / "slim", slim=True)
     for other in (loaded, load_model(tmp_path / "slim")):
-        same_answers(clf, other, X)
+        same_predictions(clf, other, X)
     more, labels = rows(seed=1, n_classes=40)
     clf.partial_fit(more, labels).save(tmp_path / "a")
     loaded.partial_fit(more, labels).save(tmp_path / "b")

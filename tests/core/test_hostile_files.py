@@ -1,5 +1,7 @@
 """Files made by someone who has read the code: refused, or harmless; and `save` writes nothing that is refused."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -351,3 +353,37 @@ def test_a_fit_that_diverges_keeps_the_model_before(tmp_path):
 def test_a_rate_that_no_step_can_have_is_refused():
     with pytest.raises(ValueError, match="rate must be in"):
         SGD(rate=1e300)
+
+
+@pytest.mark.parametrize("kind", [LomTreeClassifier, MlomTreeClassifier])
+def test_repeated_candidates_and_removed_classes(kind, tmp_path):
+    """The search for further labels, in place of removed ones, must end."""
+    X, y = rows()
+    model = kind(n_epochs=1, random_state=0).fit(X, y).remove_classes([0])
+
+    def repeat(arrays, metadata):
+        arrays["candidates.label"][arrays["candidates.label"] >= 0] = 3
+
+    hostile = load_model(change(model, tmp_path / "m", repeat))
+    with pytest.raises(ValueError, match="the same label twice"):
+        hostile.predict_topk(X, 3)
+
+
+def test_a_pipe_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelFormatError, match="a pipe or a device"):
+        load_model(tmp_path / "pipe")
+
+
+def test_places_beyond_the_outputs_of_a_node_may_hold_anything(tmp_path):
+    """The first `partial_fit` after `fit` unpacks the weights."""
+    X, y = rows()
+    model = LabelTreeClassifier(arity=4, n_epochs=1, random_state=0).fit(X, y)
+
+    def fill(arrays, metadata):
+        unused = np.arange(4) >= arrays["tree.size"][:, None]
+        assert unused.any()
+        arrays["tree.outputs"][unused] = 2**31 - 1
+
+    loaded = load_model(change(model, tmp_path / "m", fill)).partial_fit(X, y)
+    np.testing.assert_array_equal(loaded.predict(X), model.partial_fit(X, y).predict(X))

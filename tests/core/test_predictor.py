@@ -109,3 +109,15 @@ def test_predictions_are_the_callers_own(digits):
     kept = scores.copy()
     predict(X[1])
     np.testing.assert_array_equal(scores, kept)
+
+
+@pytest.mark.parametrize("dtype", ["f8", ">f4", "i8", "f2"])
+def test_rows_of_other_types_are_converted(dtype, digits):
+    X, y = digits
+    model = RecallTreeClassifier(n_epochs=2, random_state=0).fit(X, y)
+    predict_one = model.predictor(k=3)
+    expected = predict_one(X[0])
+    for found, wanted in zip(predict_one(X[0].astype(dtype)), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    with pytest.raises(ValueError, match="type complex128, expected float32"):
+        predict_one(X[0].astype(complex))

@@ -211,3 +211,12 @@ def test_removed_classes_need_no_place():
     X = np.eye(3)[y] + 0.1 * rng.standard_normal((60, 3))
     clf = LabelTreeClassifier(random_state=0).fit(X, y).remove_classes([2])
     assert clf.predict_path(X, 0.5, taxonomy={0: "even", 1: "odd"}).paths[0]
+
+
+def test_a_taxonomy_of_few_labels():
+    """More than one leaf, but fewer labels than a model has space for at first."""
+    y = np.arange(70) % 14
+    X = np.random.default_rng(0).normal(size=(70, 5))
+    hierarchy = {label: f"group {label % 3}" for label in range(14)}
+    clf = LabelTreeClassifier(arity=4, n_epochs=1, random_state=0).fit(X, y, hierarchy=hierarchy)
+    assert clf.taxonomy_.path(4) == ("group 1", "4")

@@ -349,3 +349,11 @@ def test_named_columns_with_numbers():
     clf.remove_classes([1])
     with pytest.raises(ValueError, match="not a class"):
         clf.explain(X[0], label="1")
+
+
+def test_calibration_without_candidates(many):
+    X, y = many
+    clf = RecallTreeClassifier(**SMALL).fit(X[:900], y[:900]).add_classes([10_000])
+    clf.remove_classes(clf.classes_[:-1].tolist())
+    with pytest.raises(ValueError, match="no row has a candidate"):
+        clf.calibrate(X[:30], np.full(30, 10_000))

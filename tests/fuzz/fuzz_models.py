@@ -1,6 +1,6 @@
 """Hostile model files that know the structure of a model: each must be refused, or work, or raise a clear ValueError.
 
-    python tests/fuzz/fuzz_models.py [--n 100000] [--jobs 2] [--seed 0] [--boundscheck] [--only NUMBER]
+    python tests/fuzz/fuzz_models.py [--n 100000] [--jobs 2] [--seed 0] [--boundscheck] [--out FILE] [--only NUMBER]
 
 A small model of every kind is trained, and one or two of its invariants are broken: an index out of range or off by
 one, a cycle, huge, negative or undefined numbers, arrays that are cut or enlarged together, other options. The
@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 LONGEST = 20.0  # seconds for one file
-PATIENCE = 240.0  # seconds before a child is stopped: the first use of an option may compile kernels
+PATIENCE = 600.0  # seconds before a child is stopped: the first use of an option may compile kernels
 OUTCOMES = ("files", "refused", "used", "errors", "signals", "hangs")
 WAYS: dict[str, dict[str, Any]] = {
     "": {"slim": False, "precision": "float32"},
@@ -53,6 +53,8 @@ def recipes(names: list[str] | None = None) -> dict[str, Any]:
     y, words = rng.integers(0, 14, 80), np.array([f"class {i}" for i in range(14)])
     several = (rng.random((80, 14)) < 0.2).astype(np.int8)
     wide = sp.random_array((80, 300), density=0.03, rng=rng, format="csr", dtype=np.float32)
+    many = np.array([f"class {i % 20}" for i in range(80)])
+    groups = {label: f"group {i % 3}" for i, label in enumerate(many[:20].tolist())}
     one, two = {"n_epochs": 1, "random_state": 0}, {"n_epochs": 2, "random_state": 0}
     recall, lom, mlom = mc.RecallTreeClassifier, mc.LomTreeClassifier, mc.MlomTreeClassifier
     label, spectral, oaa = mc.LabelTreeClassifier, mc.SpectralTreeClassifier, mc.OneAgainstAllClassifier
@@ -77,12 +79,32 @@ def recipes(names: list[str] | None = None) -> dict[str, Any]:
         "label-tree, several": lambda: label(arity=4, **one).fit(X, several),
         "label-tree, online": lambda: label(arity=4, random_state=0).partial_fit(X, y),
         "label-tree, sparse": lambda: label(arity=4, **one).fit(wide, words[y]),
+        "label-tree, neighbors": lambda: near(label(arity=4, **one), X, words[y]),
+        "label-tree, sets": lambda: extended(label(arity=4, **one), X, many, "isotonic", hierarchy=groups),
+        "recall-tree, sets": lambda: extended(recall(**one), X, many, "temperature"),
         "spectral-tree": lambda: spectral(n_candidates=3, **one).fit(X, words[y]),
         "spectral-tree, several": lambda: spectral(n_candidates=4, n_trees=2, beam=2, leaf="bias").fit(X, several),
         "spectral-tree, low rank": lambda: spectral(n_candidates=4, n_head=2, rank=3, **one).fit(X, y),
         "spectral-tree, sparse": lambda: spectral(n_candidates=4, leaf="separate", **one).fit(wide, y),
     }
     return {name: make for name, make in made.items() if not names or name.startswith(tuple(names))}
+
+
+def extended(model: Any, X: np.ndarray, y: np.ndarray, method: str, **given: Any) -> Any:
+    """A model with calibrated probabilities, thresholds of sets, and classes that were removed or merged."""
+    model.fit(X, y, **given).calibrate(X, y, method)
+    first, second, third = model.classes_[:3]
+    model.merge_classes({first: second}).remove_classes([third])
+    return model.conformal(X, y, coverage=0.5)
+
+
+def near(model: Any, X: np.ndarray, y: np.ndarray) -> Any:
+    """A label tree that keeps rows, whether they help or not."""
+    from manyclass.label_tree.neighbors import no_neighbors, with_rows
+
+    model.fit(X, y)
+    model._state["neighbors"] = with_rows(no_neighbors(X.shape[1], 0.5), X, model._index.encode(y))
+    return model
 
 
 def contents(names: list[str] | None = None) -> list[tuple[str, dict[str, np.ndarray], dict[str, Any]]]:
@@ -279,10 +301,10 @@ def use(model: Any, rng: np.random.Generator) -> None:
         model.partial_fit(more, y)
         model.partial_fit(more[:3], y[:3], sample_weight=[0.0, 0.5, 30.0])
         _predict(model, X)
-    arrays, metadata = model._contents(False, 0.0, "float32")
-    files.rebuild(ESTIMATORS, dict(arrays), metadata, True).predict(X[:1])
+    slim = model._slim or rng.random() < 0.25
+    arrays, metadata = model._contents(slim, 0.0, "int8" if slim else "float32")
     if rng.random() < 0.25:
-        model._contents(True, 0.0, "int8")
+        files.rebuild(ESTIMATORS, dict(arrays), metadata, True).predict(X[:1])
 
 
 def _predict(model: Any, X: np.ndarray) -> None:
@@ -292,6 +314,11 @@ def _predict(model: Any, X: np.ndarray) -> None:
     model.predict_proba(X[:9])
     model.decision_path(X[:9])
     model.predictor(k)(X[0])
+    model.explain(X[0])
+    if "conformal" in model._state:
+        model.predict_set(X[:9])
+    if "taxonomy" in model._state:
+        model.predict_path(X[:9], confidence=0.3)
     for name in ("tree_table", "balance", "topics"):
         if hasattr(model, name):
             getattr(model, name)()
@@ -427,7 +454,9 @@ def run(options: argparse.Namespace) -> dict[str, Counter]:
                         lost[name.split(",")[0], end[1]] += 1
                 if time.monotonic() - shown > 60:
                     shown = time.monotonic()
-                    n = int(sum(child.counts()[:, 0].sum() for child in children))
+                    counts = totals(kinds, children, lost)
+                    report(options, counts)
+                    n = sum(row["files"] for row in counts.values())
                     print(f"{n} files in {shown - began:.0f} s", file=sys.stderr, flush=True)
         except KeyboardInterrupt:
             print("interrupted; the counts so far:", file=sys.stderr)
@@ -435,13 +464,28 @@ def run(options: argparse.Namespace) -> dict[str, Counter]:
             for child in children:
                 child.process.kill()
                 child.process.wait()
-        total = sum(child.counts() for child in children)
+        counts = totals(kinds, children, lost)
+    report(options, counts)
+    return counts
+
+
+def totals(kinds: list[str], children: list[Child], lost: Counter) -> dict[str, Counter]:
+    """Counts of outcomes per algorithm: those of the children, and the files at which one was replaced."""
+    total = sum(child.counts() for child in children)
     out = {
         kind: Counter(dict(zip(OUTCOMES, row.tolist(), strict=True))) for kind, row in zip(kinds, total, strict=True)
     }
     for (kind, end), n in lost.items():
         out[kind] += Counter({"files": n, end: n})
     return out
+
+
+def report(options: argparse.Namespace, counts: dict[str, Counter]) -> None:
+    """Write the counts to the file that was asked for."""
+    if options.out is not None:
+        table = {kind: {name: row[name] for name in OUTCOMES} for kind, row in counts.items()}
+        found = {"seed": options.seed, "boundscheck": options.boundscheck, "estimators": table}
+        options.out.write_text(json.dumps(found, indent=2) + "\n")
 
 
 def main() -> int:
@@ -451,6 +495,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--models", nargs="*", help="only models whose names begin so")
     parser.add_argument("--boundscheck", action="store_true", help="check every index in the kernels")
+    parser.add_argument("--out", type=Path, help="write the counts to this file (JSON) every minute")
     parser.add_argument("--cache", help="folder of the kernels compiled with --boundscheck")
     parser.add_argument("--only", type=int, help="this file alone, in this process")
     for name in ("first", "step"):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.neighbors import NearestNeighbors
 
 from manyclass import LabelTreeClassifier, load_model
@@ -143,3 +144,22 @@ def test_wrong_neighbors_in_a_file_are_refused(field, value):
     check_neighbors(right, 2)
     with pytest.raises(ModelFormatError):
         check_neighbors(right._replace(**{field: value}), 2)
+
+
+def test_sparse_rows_are_predicted_and_learned_as_dense_ones():
+    """With more features than are made dense anyway; columns are centred, so a zero is no longer zero."""
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 14
+    X = rng.normal(5.0, 1.0, (80, 300)).astype(np.float32) * (rng.random((80, 300)) < 0.3)
+    model = LabelTreeClassifier(arity=4, n_epochs=1, random_state=0).fit(X, y)
+    for kept in (False, True):
+        if kept:
+            model._state["neighbors"] = with_rows(no_neighbors(300, 0.5), X, y.astype(np.int32))
+        dense, sparse = model.predict_topk(X, 3), model.predict_topk(csr_array(X), 3)
+        np.testing.assert_array_equal(sparse[0], dense[0])
+        np.testing.assert_allclose(sparse[1], dense[1], rtol=1e-5)
+        np.testing.assert_array_equal(model.predictor(3)(csr_array(X[:1]))[0], dense[0][0])
+        assert model.explain(csr_array(X[:1])).score == pytest.approx(model.explain(X[0]).score)
+    n_before = int(model._state["neighbors"].n_rows[0])
+    model.partial_fit(csr_array(X[:20]), y[:20])
+    assert model._state["neighbors"].n_rows[0] == n_before + 20

@@ -110,14 +110,26 @@ def columns_of(sums: Sums, centre: bool) -> ColumnScaling | None:
     return ColumnScaling(np.zeros(len(sizes), np.float32), (most / np.maximum(sizes, most)).astype(np.float32))
 
 
-def apply(state: State, batch: Batch) -> Batch:
-    """The rows in the units of a trained model."""
+def is_centred(state: State) -> bool:
+    """Whether something is subtracted from the values. Cost: O(features)."""
+    return "scaling" in state and bool(state["scaling"].shift.any())
+
+
+def apply(state: State, batch: Batch, centred: bool | None = None) -> Batch:
+    """The rows in the units of a trained model; `centred` is what `is_centred` returns, if known."""
     columns = state.get("scaling")
     if columns is None:
         return batch
-    if isinstance(batch, Dense):
-        return Dense((batch.values - columns.shift) * columns.factor)
-    return Csr(batch.indptr, batch.indices, batch.values * columns.factor[batch.indices])
+    if isinstance(batch, Csr):
+        if not (is_centred(state) if centred is None else centred):
+            return Csr(batch.indptr, batch.indices, batch.values * columns.factor[batch.indices])
+        batch = dense(batch, len(columns.shift))  # a zero is no longer zero
+    return Dense((batch.values - columns.shift) * columns.factor)
+
+
+def dense(batch: Batch, n_features: int) -> Dense:
+    """The rows with all their zeros."""
+    return batch if isinstance(batch, Dense) else Dense(as_matrix(batch, n_features).toarray())
 
 
 def as_matrix(batch: Batch, n_features: int) -> Any:

@@ -384,8 +384,7 @@ class ExplanationMixin:
                 "text, for example vectorizer.transform([text])."
             )
         if not sp.issparse(x) and not hasattr(x, "columns"):
-            x = np.asarray(x)
-            x = x.reshape(1, -1) if x.ndim == 1 else x
+            x = np.atleast_2d(np.asarray(x))
         elif sp.issparse(x) and x.ndim == 1:
             x = x.reshape(1, -1)
         _need_one_row(x.shape[0])
@@ -408,10 +407,13 @@ class ExplanationMixin:
         named = getattr(self, "_names", None)
         if named is not None and label in named:
             label = named.index(label)
-        found = self._index.find(label_array([label], self._index.kind))
-        if found[0] < 0:
+        try:
+            found = int(self._index.find(label_array([label], self._index.kind))[0])
+        except TypeError:  # no label at all, such as a list
+            found = -1
+        if found < 0:
             raise ValueError(f"label={label!r} is not a class of the model.")
-        return int(found[0])
+        return found
 
     def _shown_labels(self, ids: Sequence[int]) -> list:
         """Labels as users know them."""

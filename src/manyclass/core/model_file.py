@@ -201,6 +201,8 @@ def read(
 
     Mapped arrays can be changed in memory; the file stays as it is.
     """
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):  # opening it could take for ever
+        raise ModelFormatError(f"{path}: not a model file: this is a pipe or a device.")
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")

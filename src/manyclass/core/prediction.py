@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from .calibration import apply as calibrated
 from .classes import ClassIndex
-from .columns import apply
+from .columns import apply, is_centred
 from .inputs import Batch, Csr, Dense, is_inside
 from .locks import LockOfEstimator, ModelLock, reads
 from .protocol import Labels, Model, Predictions, Scored, as_labels
@@ -490,9 +490,9 @@ class PredictionMixin:
 class Predictor:
     """A function that predicts single rows, returned by `predictor` of an estimator.
 
-    A row is a float32 array of `n_features` values, or a float32 CSR matrix of one row. Only its width, its format and
-    the range of its columns are checked. Other threads may train the model meanwhile; each thread requires its own
-    predictor.
+    A row is a float32 array of `n_features` values, or a float32 CSR matrix of one row; other types of numbers are
+    converted. Only its width, its format and the range of its columns are checked. Other threads may train the model
+    meanwhile; each thread requires its own predictor.
     """
 
     def __init__(self, estimator: Any, k: int):
@@ -508,6 +508,7 @@ class Predictor:
         self._n_writes, self._labels = self._lock.n_writes, estimator._index.array
         self._target = estimator._index.target
         self._groups, self._n_features = list(state.items()), estimator.n_features_in_
+        self._centred = is_centred(state)
         if estimator._index.target is not None:
             index = estimator._index
 
@@ -525,7 +526,8 @@ class Predictor:
         """The k best labels of a row, best first, and their scores."""
         if self._n_writes != self._lock.n_writes:
             self._follow()
-        found = self._predict(apply(self._estimator._state, _one_row(row, self._n_features)))
+        batch = apply(self._estimator._state, _one_row(row, self._n_features), self._centred)
+        found = self._predict(batch)
         return self._labels[found.labels[0]], found.scores[0].copy()
 
     def _follow(self) -> None:
@@ -542,7 +544,7 @@ def _one_row(row, n_features: int) -> Batch:
     if isinstance(row, np.ndarray):
         if row.size != n_features:
             raise ValueError(f"The row has {row.size} values, the model has {n_features} features. Pass one row.")
-        return Dense(row.reshape(1, -1))
+        return Dense(_single(row).reshape(1, -1))
     if not isinstance(row, (sp.csr_matrix, sp.csr_array)) or row.shape != (1, n_features):
         got = f"{row.format} of shape {row.shape}" if sp.issparse(row) else type(row).__name__
         raise ValueError(
@@ -554,7 +556,16 @@ def _one_row(row, n_features: int) -> Batch:
         raise ValueError(f"The row is not a valid CSR matrix with columns from 0 to {n_features - 1}.")
     if n_features <= NARROW:
         return as_batch(row)
-    return Csr(indptr.astype(np.int64, copy=False), indices.astype(np.int32, copy=False), values)
+    return Csr(indptr.astype(np.int64, copy=False), indices.astype(np.int32, copy=False), _single(values))
+
+
+def _single(values: np.ndarray) -> np.ndarray:
+    """The values as float32: kernels would be compiled again, for minutes, for any other type."""
+    if values.dtype == np.float32:
+        return values
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"The row has values of type {values.dtype}, expected float32.")
+    return values.astype(np.float32)
 
 
 def _check_scores(scores: np.ndarray) -> None:

@@ -90,6 +90,8 @@ class ProbabilityMixin(PredictionMixin):
             kept = np.linspace(0, n - 1, most).astype(np.int64)
             X, truth, weights = X[kept], truth.rows(kept), None if weights is None else weights[kept]
         rows = calibration.held_out(self._scored(X), truth, weights)
+        if not len(rows.probabilities):
+            raise ValueError("no row has a candidate to calibrate: all classes that have rows were removed.")
         group = calibration.fit(method, rows, getattr(self, "_multilabel", False))
         self._state = {**self._state, "calibration": group}
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from .classes import ClassIndex, check_free
-from .locks import ModelLock
+from .locks import ModelLock, reads
 from .protocol import Predictions, Scored
 from .taxonomy import renamed
 from .validation import check_labels, without_padding
@@ -29,13 +29,15 @@ def current_predictions(
 ) -> Predictions:
     """The k best current classes of all rows. `predict(rows, k)` predicts some rows, or all with None."""
     target = index.target
-    assert target is not None and k <= index.n_current  # or the search for further classes would not end
+    assert target is not None and k <= index.n_current
     n_changed = len(target) - index.n_current
     more = min(_AT_FIRST, n_changed)
     found = predict(None, k + more)
     out, lacking = _best_current(found, k, target)
     while len(lacking):
-        more = min(4 * more, n_changed)  # with all of them, no row lacks labels
+        if more == n_changed:  # with all of them no row lacks labels, unless the labels of a node are repeated
+            raise ValueError("The model predicts the same label twice: its file is damaged. Fit it again.")
+        more = min(4 * more, n_changed)
         part, still = _best_current(predict(lacking, k + more), k, target)
         for whole, some in zip(out, part, strict=True):
             whole[lacking] = some
@@ -281,6 +283,7 @@ class VocabularyMixin:
         return self
 
     @property
+    @reads
     def removed_classes_(self) -> list:
         """The labels that were removed, or merged into others: they are never predicted."""
         check_is_fitted(self, "_state")

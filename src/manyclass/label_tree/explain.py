@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import log_expit
 
+from ..core.columns import dense
 from ..core.explanation import Parts, Step, choice_step, values_of
 from ..core.inputs import Batch
 from ..core.losses import SOFTMAX
@@ -178,7 +179,7 @@ def _norm(found: Found) -> float:
 
 def _distance_terms(options: Options, state: State, batch: Batch, labels: list[int], tree: tuple) -> dict[int, float]:
     """What the distance to the nearest training row takes from the score of each label."""
-    out = {}
+    out, values = {}, dense(batch, state["neighbors"].row.shape[1]).values
     for label in labels:
         best, scores = np.empty((1, BEST + 1), np.int32), np.empty((1, BEST + 1))
         work = np.zeros((1, 4), np.int64)
@@ -187,7 +188,7 @@ def _distance_terms(options: Options, state: State, batch: Batch, labels: list[i
         best[:, :BEST], scores[:, :BEST] = found.labels, found.scores
         best[0, BEST], scores[0, BEST] = label, 0.0  # a label beyond the best ones
         before = dict(zip(best[0, ::-1].tolist(), scores[0, ::-1].tolist(), strict=True))
-        rank_again(state["neighbors"], batch.values, best, scores, work)
+        rank_again(state["neighbors"], values, best, scores, work)
         after = dict(zip(best[0, ::-1].tolist(), scores[0, ::-1].tolist(), strict=True))
         out[label] = after[label] - before[label]
     return out

@@ -448,6 +448,7 @@ def cluster(run: Any, options: Options, parts: list, counts: Counts, bounds: Bou
 def _with_taxonomy(rows: np.ndarray, above: sp.csr_array, rng: np.random.Generator) -> tuple:
     """The rows of all labels with columns for their ancestors, and the generator after it."""
     places, rng = _embedded(rare_ancestors(above), N_DIMS, rng)
+    places = np.pad(places, ((0, len(rows) - len(places)), (0, 0)))  # few labels: the model has space for more
     return np.hstack([rows, TAXONOMY * places]), rng
 
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.columns import dense
 from ..core.explanation import Parts
 from ..core.inputs import Batch
 from ..core.invariants import check_scale, check_seen, need, need_range
@@ -98,8 +99,8 @@ def learn(
     """Learn all rows in order, with longer arrays whenever the kernel requires them. Mutates: state."""
     labels, rows = as_labels(labels), Rows(batch, np.empty(len(weights), np.float32), weights)
     if "neighbors" in state:
-        learned = weights > 0
-        state["neighbors"] = with_rows(state["neighbors"], rows.batch.values[learned], labels.label[learned])
+        learned, values = weights > 0, dense(batch, state["neighbors"].row.shape[1]).values
+        state["neighbors"] = with_rows(state["neighbors"], values[learned], labels.label[learned])
     several = len(trees_of(state)) > 1
     before = Stream(*(copy(state[name]) if several else state[name] for name in Stream._fields))
     for number, (tree, blocks) in enumerate(trees_of(state)):
@@ -133,14 +134,14 @@ def unpack(options: Options, tree: LabelTree, blocks: PackedBlocks) -> Blocks:
     out.bias[:] = blocks.bias
     nodes = np.flatnonzero(counts)
     enter_nodes(out, nodes, counts[nodes], blocks.feature)
-    mass = tree.mass[np.maximum(tree.outputs, 0)]
     for node in range(int(tree.n_nodes[0]) - 1, -1, -1):  # children before their parents
         own, size = slice(*blocks.first[node : node + 2]), tree.size[node]
         weight, total = weights_of(blocks, own), out.total[own]
         if tree.is_leaf[node]:
             total[:] = weight
             lengths = np.linalg.norm(total[:, :size], axis=0)
-            total[:, :size] *= np.divide(mass[node, :size], lengths, out=np.zeros(size), where=lengths > 0)
+            mass = tree.mass[tree.outputs[node, :size]]  # places beyond may hold anything
+            total[:, :size] *= np.divide(mass, lengths, out=np.zeros(size), where=lengths > 0)
         else:
             for place, child in enumerate(tree.outputs[node, :size]):
                 below = slice(*blocks.first[child : child + 2])
@@ -189,7 +190,7 @@ def _search(options: Options, state: State, batch: Batch, k: int) -> Predictions
     if len(trees) == 1:
         predict_batch(*trees[0], state["scale"], batch, options, Found(no_leaves, *out), True)
         if "neighbors" in state:
-            rank_again(state["neighbors"], batch.values, *out)
+            rank_again(state["neighbors"], dense(batch, state["neighbors"].row.shape[1]).values, *out)
         return Predictions(out.labels[:, :k], out.scores[:, :k], out.work)
     most = _most_labels(options, state)
     labels, scores = np.empty((len(trees), n, most), np.int32), np.empty((len(trees), n, most))
