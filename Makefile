@@ -99,7 +99,8 @@ bench: .venv/.installed-plot
 
 # Without a GPU, the tests and speed.py say that they are skipped.
 bench-torch:
-	@PYTHONPATH=src $(PYTHON) -m pytest -q tests/torch
+	@$(PYTHON) -c "import sys, torch; torch.cuda.is_available() or sys.exit('make bench-torch requires a CUDA device; none is available.')"
+	@PYTHONPATH=src $(PYTHON) -m pytest -q -rs tests/torch
 	@PYTHONPATH=src $(PYTHON) benchmarks/torch/speed.py $(DATA) --out $(DATA)/speed.json
 	@PYTHONPATH=src $(PYTHON) benchmarks/torch/accuracy.py $(DATA) --out $(DATA)/accuracy.json
 	@PYTHONPATH=src $(PYTHON) benchmarks/torch/accuracy.py $(DATA) --out $(DATA)/accuracy.json --time
