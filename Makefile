@@ -71,7 +71,7 @@ reproduce-lom-trees: .venv/.installed-plot
 	  $(BIN)/python reproduce/mlom_tree_2018/$$script || exit 1; done
 
 reproduce-spectral-tree: .venv/.installed-plot
-	@for script in table_1.py search.py aloi.py topics.py tables_5_and_6.py table_7.py discussion.py; do \
+	@for script in table_1.py search.py aloi.py spread.py topics.py tables_5_and_6.py table_7.py discussion.py; do \
 	  $(BIN)/python reproduce/spectral_tree_2015/$$script || exit 1; done
 	@$(BIN)/python reproduce/spectral_tree_2015/multilabel.py --folder .venv/peers
 

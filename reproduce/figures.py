@@ -114,6 +114,8 @@ def race_table(root: Path) -> list[str]:
     for line in summary(cells)[2:]:
         data, n, ours, share, train, _, peer, other, train_other, _, p = line.strip("| ").split(" | ")
         clear = p.startswith("<") or float(p) < 0.05
+        train, train_other = (f"{float(s):.1f}" if float(s) >= 0.05 else "< 0.1" for s in (train, train_other))
+        p = p if clear else f"{float(p):.2f}"
         share = f"**{share}**" if clear and float(share) > float(other) else share
         lines.append(f"| {' | '.join([data, n, ours, share, train, peer, other, train_other, p])} |")
     return lines

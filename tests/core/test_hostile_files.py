@@ -17,6 +17,7 @@ from manyclass import (
     load_model,
 )
 from manyclass.core import model_file
+from manyclass.core.files import _IN_CODE
 from manyclass.core.labels import first_look
 from manyclass.core.state import fields_of
 from manyclass.estimators import ESTIMATORS
@@ -49,7 +50,7 @@ def cut_to_one(arrays, metadata):
         name, _, field = full.partition(".")
         if name in groups and groups[name] is not None:
             kind = groups[name][0] if isinstance(groups[name], tuple) else groups[name]
-            dims = fields_of(kind)[field].dims
+            dims = fields_of(kind)[_IN_CODE.get(field, field)].dims
             arrays[full] = arrays[full][tuple(slice(0, 1) if dim in growing else slice(None) for dim in dims)]
 
 

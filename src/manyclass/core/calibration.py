@@ -168,8 +168,7 @@ def _smooth(x: np.ndarray, y: np.ndarray, weights: np.ndarray, margin: float) ->
     """The mean of an isotonic and of a logistic regression, at least `margin` from 0 and 1.
 
     The logistic one has the terms log p and -log(1 - p), as in beta calibration [Kull et al. 2017]. It varies less with
-    the held-out rows, and the isotonic one is right for any form. On held-out training rows of WordNet and CLINC150 the
-    Brier score of the mean was within 0.0001 of the better of the two.
+    the held-out rows, and the isotonic one is right for any form.
     """
     at, value = _increasing(x, y, weights)
     terms = np.stack([x, -np.log1p(-np.minimum(np.exp(x), _LARGEST))], axis=1)
@@ -178,7 +177,8 @@ def _smooth(x: np.ndarray, y: np.ndarray, weights: np.ndarray, margin: float) ->
         factors[:], (factors[0], shift) = 0.0, _line(x, y, weights)
     points = np.unique(np.concatenate([at, np.quantile(x, np.linspace(0, 1, _POINTS), method="nearest")]))
     scores = factors[0] * points - factors[1] * np.log1p(-np.minimum(np.exp(points), _LARGEST)) + shift
-    return points, np.clip((np.interp(points, at, value) + expit(scores)) / 2, margin, 1.0 - margin)
+    mean = np.maximum.accumulate((np.interp(points, at, value) + expit(scores)) / 2)  # rounding could make it decrease
+    return points, np.clip(mean, margin, 1.0 - margin)
 
 
 def _increasing(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

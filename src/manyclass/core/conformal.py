@@ -30,7 +30,7 @@ class Conformal(NamedTuple):
     coverage: Annotated[Array, Field("f8", ("one",))]
     threshold: Annotated[Array, Field("f8", ("cluster",))]  # the first is that of labels with too few rows for a group
     cluster: Annotated[Array, Field("i4", ("label",))]  # of each label; newer labels are in the first
-    beam: Annotated[Array, Field("i8", ("one",))]  # paths to follow; 0: as many as for predictions
+    beam: Annotated[Array, Field("i8", ("one",))]  # paths to follow; 0: as many as for predictions (older files)
     n_candidates: Annotated[Array, Field("f8", ("one",))]  # mean number of labels scored per row
 
 
@@ -47,6 +47,12 @@ class TrueLabels(NamedTuple):
     def missing(self) -> float:
         """The share of the true labels that are no candidates, averaged over rows."""
         return float(_shares(self)[self.probability == -np.inf].sum()) / max(1, self.n_rows)
+
+    @property
+    def unreached(self) -> float:
+        """The same for labels that the model knows: more paths may reach them."""
+        known = (self.probability == -np.inf) & (self.label >= 0)
+        return float(_shares(self)[known].sum()) / max(1, self.n_rows)
 
 
 def true_labels(parts: Iterable[Scored], truth: Labels) -> TrueLabels:
@@ -75,7 +81,7 @@ def _probabilities(scored: Scored, truth: Labels) -> np.ndarray:
 
 def enough_paths(true: TrueLabels, coverage: float) -> bool:
     """Whether at most half of the labels that sets may miss are no candidates, so that sets need not be huge."""
-    return true.missing <= (1.0 - coverage) / 2
+    return true.unreached <= (1.0 - coverage) / 2
 
 
 def fit(true: TrueLabels, coverage: float, n_classes: int) -> Conformal:

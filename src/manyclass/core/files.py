@@ -222,6 +222,9 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
     out.n_features_in_ = metadata["n_features"]
     n = out.n_features_in_
     need(type(n) is int and 1 <= n < 1 << 31, f"the number of features is {n!r}.")
+    if "conformal.threshold" in arrays:  # without these in version 0.1.0
+        arrays.setdefault("conformal.beam", np.zeros(1, np.int64))
+        arrays.setdefault("conformal.n_candidates", np.zeros(1))
     ours = {name: arrays.pop(name) for name in list(arrays) if name.split(".")[0] in _OURS}
     out._index = _labels_from_arrays(ours, metadata["labels"])
     if "feature_names.end" in ours:

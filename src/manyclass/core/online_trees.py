@@ -81,7 +81,8 @@ def mean(total, mass):
 def clipped(margin):
     """A margin within -1..1. Cost: O(1).
 
-    DIFFERS [OT Alg. 1 l.6-7]: clipped to the range of the targets, as in VW; a few outliers moved the means.
+    DIFFERS [OT Alg. 1 l.6-7]: clipped to the range of the targets, as in VW, unless rules="paper"; a few outliers moved
+    the means.
     """
     return min(1.0, max(-1.0, margin))
 
@@ -102,7 +103,8 @@ def note_margin(nodes, table, node, at, margin, weight):
 def route_target(nodes, table, node, at):
     """1 if the label's mean margin is above the node's, else -1 [OT Alg. 1 l.8-11]. Cost: O(1).
 
-    DIFFERS [OT Alg. 1 l.9, 11]: no sets Y_L and Y_R, the means define them; targets are -1 and 1, as LOM, not 0 and 1.
+    DIFFERS [OT Alg. 1 l.9, 11]: no sets Y_L and Y_R, the means define them; targets are -1 and 1, as LOM, not 0 and 1
+    (unless rules="paper").
     DIFFERS [LOM Alg. 1]: equal means go left, as in OT, not right.
     """
     own = mean(table.margin[at], table.margin_mass[at])

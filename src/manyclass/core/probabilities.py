@@ -17,6 +17,7 @@ from .protocol import Labels, Scored
 from .validation import indicator, rows_between
 
 CALIBRATION = one_of(*calibration.METHODS, None)  # values of the option `calibration` of all estimators
+_FEW_ROWS = 100  # too few to choose the paths of sets on some of them
 _HELD_OUT, _MOST_HELD = 0.1, 10_000  # share of the rows that `fit` holds out, and their number at most
 
 
@@ -145,8 +146,8 @@ class ProbabilityMixin(PredictionMixin):
         y : array-like of shape (n_samples,), or matrix of shape (n_samples, n_classes)
             True labels. One that is not among the candidates of its row is missed by any set. If more than half of the
             labels that may be missed are, `predict_set` follows more paths: twice the `beam`, four times, and so on up
-            to all classes, or 256 paths. `conformal_` has their number and the cost. A ValueError is raised if this is
-            not enough.
+            to the largest `beam` of the estimator. With 100 rows or more, every fifth row chooses their number, and the
+            others the threshold. `conformal_` has the number and the cost. A ValueError is raised if it is not enough.
         coverage : float, default=0.9
             Probability that the set of a row contains its true label. With several labels per row: the share of the
             true labels of a row that its set contains, on average.
@@ -181,10 +182,8 @@ class ProbabilityMixin(PredictionMixin):
             if by_class and getattr(self, "_multilabel", False):
                 raise ValueError("by_class=True requires one label per row, but y is a matrix.")
             truth, n_classes = self._known_truth(X, y), len(self._index)
-            for beam in self._numbers_of_paths():
-                true = conformal.true_labels(self._scored(X, beam), truth)
-                if conformal.enough_paths(true, float(coverage)):
-                    break
+            beam, rest = self._paths_for_sets(X, truth, float(coverage))
+            true = conformal.true_labels(self._scored(X[rest], beam), truth.rows(rest))
             if by_class:
                 group = conformal.fit_by_class(true, float(coverage), n_classes, int(n_clusters))
             else:
@@ -192,20 +191,28 @@ class ProbabilityMixin(PredictionMixin):
             self._state = {**self._state, "conformal": group._replace(beam=np.array([beam]))}
         return self
 
-    def _numbers_of_paths(self) -> Iterator[int]:
-        """The `beam` of predictions, as 0, and larger ones until all classes are candidates."""
-        yield 0
-        options, most = self._prediction_options(), getattr(self._model, "MOST_PATHS", 0)
-        beam = getattr(options, "beam", most)
-        while beam < most and self._model.width(options, self._state) < len(self._index):
-            beam = min(2 * beam, most)
-            options = options._replace(beam=beam)
-            yield beam
+    def _paths_for_sets(self, X, truth: Labels, coverage: float) -> tuple[int, np.ndarray]:
+        """(paths to follow for sets, 0 if there are none; the rows that did not choose them)."""
+        every, most = np.arange(X.shape[0]), getattr(self._model, "MOST_PATHS", 0)
+        beam = best = int(getattr(self._prediction_options(), "beam", 0))
+        if not 0 < beam < most or len(every) < _FEW_ROWS:
+            return beam, every
+        chosen = every[::5]
+        rows, labels, before = X[chosen], truth.rows(chosen), (2.0, 0.0)
+        while beam <= most:
+            true = conformal.true_labels(self._scored(rows, beam), labels)
+            if (true.unreached, true.n_candidates) == before:  # more paths reach nothing new
+                break
+            best, before = beam, (true.unreached, true.n_candidates)
+            if conformal.enough_paths(true, coverage):
+                break
+            beam = min(2 * beam, most) if beam < most else most + 1
+        return best, np.delete(every, chosen)
 
     @property
     @reads
     def conformal_(self) -> dict[str, float]:
-        """What `conformal` has chosen: `coverage`, `beam` (0: that of predictions), `n_candidates` (mean per row)."""
+        """What `conformal` has chosen: `coverage`, `beam` (0: no paths), `n_candidates` (mean per row)."""
         self._check_attribute("_state", "conformal_")
         if "conformal" not in self._state:
             raise AttributeError(f"This {type(self).__name__} has no conformal_: call conformal(X, y, coverage).")

@@ -15,8 +15,8 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
     right if its mean score is above the mean of all rows, else to the left, which makes splits pure and balanced. See
     Choromanska and Langford, "Logarithmic Time Online Multiclass Prediction" (2015), to which
     `LomTreeClassifier(loss="absolute", split_mass=0)` is closest. With `swap=False`, `descent="target"` and
-    `rules="paper"` too, it is Algorithm 1 of Choromanska, Agarwal and Langford, "Extreme Multi Class Classification"
-    (2013). docs/deviations.md lists the differences.
+    `rules="paper"` too, it is closest to Algorithm 1 of Choromanska, Agarwal and Langford, "Extreme Multi Class
+    Classification" (2013). docs/deviations.md lists the differences.
 
     After training, `set_params` changes `n_jobs` for predictions at once and `class_weight` for the next `partial_fit`.
     All other options take effect in the next `fit`.
@@ -42,9 +42,9 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
     loss : {"hinge", "absolute", "logistic"}, default="hinge"
         Loss of the routers; the papers use "absolute".
     rules : {"corrected", "paper"}, default="corrected"
-        "paper": three rules as printed in 2013 (docs/deviations.md): a row counts for the means before they decide its
-        target, the targets are 0 and 1, and of two new leaves the left one is a copy of the old leaf and the right one
-        has the new label. Requires `loss="absolute"`.
+        "paper": rules as printed in 2013 (docs/deviations.md): a row counts for the means before they decide its
+        target, with its margin as it is, not within -1 and 1; the targets are 0 and 1; of two new leaves the left one
+        is a copy of the old leaf and the right one has the new label. Requires `loss="absolute"` and `swap=False`.
     learner : {"auto", "sgd", "adagrad", "normalized-adagrad"} or an instance, default="auto"
         How the routers learn. "auto": `NormalizedAdaGrad(rate=4, decay=1)`, which needs no scaling of the inputs.
     table_bits : int, default=27
@@ -164,6 +164,8 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
     def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> model.Options:
         if self.rules == "paper" and self.loss != "absolute":
             raise ValueError(f"rules='paper' requires loss='absolute', got {self.loss!r}: its targets are 0 and 1.")
+        if self.rules == "paper" and self.swap:
+            raise ValueError("rules='paper' requires swap=False: the tree of 2013 has no swaps.")
         learner = resolve(self.learner, n_features=n_features, sparse=sparse, auto=ROUTER_LEARNER)
         return model.Options(
             swap=bool(self.swap),

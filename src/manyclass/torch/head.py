@@ -361,7 +361,7 @@ class TreeHead(nn.Module):
     def add_classes(self, n: int, inputs: Tensor | None = None, *, optimizer=None) -> Tensor:
         """Add classes without a rebuild; all others keep their numbers, weights and optimizer state.
 
-        The parameters become new objects, also in the optimizer. Capture CUDA graphs and wrap in
+        The parameters may become new objects, also in the optimizer. Capture CUDA graphs and wrap in
         `DistributedDataParallel` again afterwards.
 
         A new class starts with the mean weights and the mean optimizer state of its cluster. With `inputs`, its weights
@@ -721,7 +721,8 @@ def _replace(module: nn.Module, name: str, function: Callable[[Tensor], Tensor],
     state = {} if optimizer is None else optimizer.state.get(old, {})
     follows = [key for key, held in state.items() if isinstance(held, Tensor) and held.shape == old.shape]
     if value.shape == old.shape:
-        old.data.copy_(value)
+        with torch.no_grad():
+            old.copy_(value)  # PyTorch then refuses an earlier loss that needs the old values
         old.grad = None
         for key in follows:
             state[key].copy_(function(state[key]))
