@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import betabinom
 
 from manyclass import LabelTreeClassifier, load_model
-from manyclass.core import conformal
+from manyclass.core import conformal, model_file
 from manyclass.core.model_file import ModelFormatError
 from manyclass.core.protocol import Labels, Scored, as_labels
 
@@ -124,6 +124,10 @@ def test_sets_follow_more_paths_if_the_coverage_requires_it(tmp_path):
     model.save(tmp_path / "m.model")
     again = load_model(tmp_path / "m.model")
     assert again.conformal_ == model.conformal_ and (again.predict_set(X[2000:]) != sets).nnz == 0
+    arrays, metadata = model_file.read(tmp_path / "m.model", mmap=False)
+    arrays = {name: array for name, array in arrays.items() if name not in ("conformal.beam", "conformal.n_candidates")}
+    model_file.write(tmp_path / "old.model", arrays, metadata)  # as version 0.1.0 wrote it: the paths of predictions
+    assert load_model(tmp_path / "old.model").predict_set(X[2000:]).shape == sets.shape
     assert model.fit(X[:300], y[:300]) is model
     with pytest.raises(AttributeError, match="call conformal"):
         model.conformal_  # noqa: B018
