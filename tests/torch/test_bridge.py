@@ -60,6 +60,16 @@ def test_the_label_tree_learns_new_classes_and_keeps_the_old_ones(trained):
     assert accuracy(again, x[old], torch.as_tensor(np.argsort(model.classes_))[y[old]]) > before - 0.02
 
 
+def test_one_new_label_alone_is_learned(trained):
+    head, x, y = trained
+    model, new = head.to_manyclass(), x[y == 285].numpy()
+    for _ in range(10):
+        model.partial_fit(new, np.full(len(new), 285))
+    assert (model.predict(new) == 285).mean() > 0.9
+    old = (y < 280).numpy()
+    assert (model.predict(x.numpy()[old]) == y.numpy()[old]).mean() > 0.9
+
+
 def test_there_and_back(trained):
     head, x, _ = trained
     again = TreeHead.from_manyclass(head.to_manyclass(), visit=head.visit)

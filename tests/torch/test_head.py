@@ -375,11 +375,13 @@ def test_state_dict_of_a_head_that_has_grown(tmp_path):
     assert torch.equal(model[0].log_prob(x), head.log_prob(x))
 
 
-@pytest.mark.parametrize("name", ["size", "slot_of", "class_of", "weight"])
+@pytest.mark.parametrize("name", ["size", "slot_of", "class_of", "weight", "bias", "router.weight"])
 def test_damaged_states_are_refused(name):
     head, state = make(100), make(200).state_dict()
     if name == "weight":
         state[name] = state[name][:, :, :3]
+    elif name in ("bias", "router.weight"):
+        state[name] = state[name][:3]
     else:
         state[name].flatten()[0] += 1
     with pytest.raises(RuntimeError, match=r"damaged|features"):
@@ -479,6 +481,7 @@ def test_groups_are_divided_into_calls_that_pytorch_allows():
         (lambda: make()(rows(20, 5), targets(100)), "x has 5 features, the head expects 6"),
         (lambda: make()(rows(), targets(100), reduction="max"), "reduction must be"),
         (lambda: make().topk(rows(), 0), "k must be from 1 to"),
+        (lambda: setattr(make(), "visit", 0), "visit must be"),
         (lambda: make().add_classes(0), "n must be"),
         (lambda: make().add_classes(3, rows(2)), "inputs has the shape"),
         (lambda: make().fit_routers(rows(1)), "inputs has 1 rows"),

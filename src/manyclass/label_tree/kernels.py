@@ -501,7 +501,7 @@ def _learn_rows(tree, blocks, stream, rows, labels, begin, options, search, halv
                 right = right or (label == best[0] and tree.mass[label] > 0.0)
         seen.n_rows[0] += 1
         count_prediction(seen, right, weight, score)
-        step = min(weight, HEAVIEST_STEP) if takes_step(tree, run, own) else 0.0
+        step = min(weight, HEAVIEST_STEP) if takes_step(tree, run, own, options) else 0.0
         for label in own:
             seen.n_labels[0] = max(seen.n_labels[0], label + 1)
             tree.mass[label] += weight
@@ -564,15 +564,17 @@ def reserve_all(blocks, nodes, n, length):
 
 
 @device
-def takes_step(tree, run, labels):
+def takes_step(tree, run, labels, options):
     """Whether a row corrects weights: not the first row of a label, nor in a run of one label too long for chance.
 
     If rows are sorted by label, each step would undo what earlier labels have learned: only the running sums learn.
-    Mutates: run. Cost: O(1).
+    With `start=0` they have no weight, so that every row takes a step. Mutates: run. Cost: O(1).
     """
     label = np.int64(labels[0]) if len(labels) == 1 else np.int64(-1)
     run.length[0] = run.length[0] + 1 if label >= 0 and label == run.label[0] else np.int64(1)
     run.label[0] = label
+    if start_of(options, np.bool_(True)) == 0.0:
+        return True
     if label >= 0 and tree.mass[label] == 0.0:
         return False  # its running sum is this very row: there is nothing to correct yet
     if run.length[0] == 1:

@@ -66,7 +66,7 @@ class TreeHead(nn.Module):
         attribute may be changed at any time.
     class_vectors : array-like or sparse matrix of shape (n_classes, n_dims), optional
         What the first clusters are made from, for example the mean row of each class. Default: consecutive classes
-        are together, until `rebuild` is called.
+        are together, which costs much accuracy if they are not similar; call `rebuild` after an epoch or two.
     seed : int, default=0
         Seed for clustering. The same seed and vectors give the same clusters.
     device, dtype : optional
@@ -114,7 +114,7 @@ class TreeHead(nn.Module):
         self, in_features, n_classes, *, cluster_size=None, visit=8, class_vectors=None, seed=0, device=None, dtype=None
     ):
         super().__init__()
-        self.in_features, self.visit = _integer("in_features", in_features), _integer("visit", visit)
+        self.in_features, self.visit = _integer("in_features", in_features), visit
         n_classes = _integer("n_classes", n_classes, 2)
         if class_vectors is not None and not hasattr(class_vectors, "shape"):
             class_vectors = np.asarray(class_vectors)
@@ -184,6 +184,15 @@ class TreeHead(nn.Module):
             head.bias.zero_().flatten()[head.slot_of] = bias
         head.fit_routers(inputs, seed=seed)
         return head
+
+    @property
+    def visit(self) -> int:
+        """Number of clusters visited. It is not part of `state_dict`."""
+        return self._visit
+
+    @visit.setter
+    def visit(self, value) -> None:
+        self._visit = _integer("visit", value)
 
     @property
     def n_classes(self) -> int:
@@ -303,8 +312,9 @@ class TreeHead(nn.Module):
         """
         rows, weight = self._as_computed(x)
         visit = min(self.visit, self.n_clusters)
-        if not 1 <= k <= visit * weight.shape[1]:
-            raise ValueError(f"k must be from 1 to {visit * weight.shape[1]}, the most classes visited, got {k}.")
+        most = visit * weight.shape[1]
+        if not 1 <= operator.index(k) <= most:
+            raise ValueError(f"k must be from 1 to {most}, the most classes visited, got {k}; a larger visit has more.")
         fused = has_triton(rows) and max(visit, k) <= MOST_FUSED
         topk: Any = plain_topk
         if fused:
@@ -361,8 +371,8 @@ class TreeHead(nn.Module):
     def add_classes(self, n: int, inputs: Tensor | None = None, *, optimizer=None) -> Tensor:
         """Add classes without a rebuild; all others keep their numbers, weights and optimizer state.
 
-        The parameters may become new objects, also in the optimizer. Capture CUDA graphs and wrap in
-        `DistributedDataParallel` again afterwards.
+        Call `backward` of earlier losses before. The parameters may become new objects, also in the optimizer. Capture
+        CUDA graphs and wrap in `DistributedDataParallel` again afterwards.
 
         A new class starts with the mean weights and the mean optimizer state of its cluster. With `inputs`, its weights
         are then changed along its input, so that there it is as probable as all other visited classes together.
@@ -451,6 +461,8 @@ class TreeHead(nn.Module):
     @torch.no_grad()
     def rebuild(self, inputs: Tensor | None = None, *, cluster_size=None, optimizer=None, seed: int = 0) -> None:
         """Make new clusters from the current weights. The weights and their optimizer state move with their classes.
+
+        Call `backward` of earlier losses before.
 
         Parameters
         ----------
@@ -563,6 +575,8 @@ class TreeHead(nn.Module):
 
     def _as_computed(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The rows (row, feature) and the weights in the type of the computation."""
+        if not isinstance(x, Tensor):
+            raise TypeError(f"x must be a Tensor, got {type(x).__name__}.")
         if x.shape[-1] != self.in_features:
             raise ValueError(f"x has {x.shape[-1]} features, the head expects {self.in_features}.")
         kind = self.weight.dtype
@@ -678,6 +692,10 @@ def _unfit(held: dict[str, Tensor], in_features: int) -> str:
         return f"the weights have the shape {tuple(held['weight'].shape)}, the head has {in_features} features."
     if {"weight", "size", "class_of", "slot_of"} <= held.keys():
         (n_clusters, places), size = held["weight"].shape[:2], held["size"]
+        shapes = (n_clusters, places), (n_clusters, in_features), (n_clusters,)
+        for name, shape in zip(("bias", "router.weight", "router.bias"), shapes, strict=True):
+            if name in held and held[name].shape != shape:
+                return f"{name} has the shape {tuple(held[name].shape)}, expected {shape}; the file is damaged."
         class_of, slot_of = held["class_of"], held["slot_of"]
         fits = size.shape == (n_clusters,) and class_of.shape == (n_clusters, places) and slot_of.dim() == 1
         fits = fits and 1 <= int(size.min()) and int(size.max()) <= places and int(size.sum()) == len(slot_of)
