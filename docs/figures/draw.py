@@ -60,27 +60,27 @@ def label_tree():
     fig.savefig(HERE / "label_tree.svg", bbox_inches="tight", metadata={"Date": None})
 
 
-def lom_tree():
-    """One path, and the leaf predicts its most frequent label; a class has several leaves."""
+def one_path(name, above, labels, below):
+    """One path of a binary tree to a leaf, and the label of each leaf."""
     fig, ax = plt.subplots(figsize=(6.4, 3.2))
     leaves = tree(ax, 2, 3, {(1, 1), (2, 2), (3, 5)})
-    ax.text(0.53, 0.08, "row: routers choose left or right", va="center", fontsize=9, color=PATH)
-    for leaf, label in enumerate(["cat", "lynx", "dog", "fox", "wolf", "fox", "dog", "bear"]):
+    ax.text(0.53, 0.08, above, va="center", fontsize=9, color=PATH)
+    for leaf, label in enumerate(labels.split()):
         box(ax, leaves[leaf], -3.25, label, PATH if leaf == 5 else REST)
-    below = "the leaf predicts its most frequent label; a class may have several leaves"
     ax.text(0.5, -4.1, below, fontsize=9, ha="center", color=PATH)
-    fig.savefig(HERE / "lom_tree.svg", bbox_inches="tight", metadata={"Date": None})
+    fig.savefig(HERE / f"{name}.svg", bbox_inches="tight", metadata={"Date": None})
+
+
+def lom_tree():
+    """The leaf predicts its most frequent label; a class has several leaves."""
+    below = "the leaf predicts its most frequent label; a class may have several leaves"
+    one_path("lom_tree", "row: routers choose left or right", "cat lynx dog fox wolf fox dog bear", below)
 
 
 def mlom_tree():
     """Each class has a leaf of its own; the classes of a node are divided at the median of their means."""
-    fig, ax = plt.subplots(figsize=(6.4, 3.2))
-    leaves = tree(ax, 2, 3, {(1, 1), (2, 2), (3, 5)})
-    ax.text(0.53, 0.08, "8 classes: half of them go to each side", va="center", fontsize=9, color=PATH)
-    for leaf, label in enumerate(["cat", "lynx", "lion", "puma", "wolf", "fox", "dog", "bear"]):
-        box(ax, leaves[leaf], -3.25, label, PATH if leaf == 5 else REST)
-    ax.text(0.5, -4.1, "each class has one leaf of its own", fontsize=9, ha="center", color=PATH)
-    fig.savefig(HERE / "mlom_tree.svg", bbox_inches="tight", metadata={"Date": None})
+    above, below = "8 classes: half of them go to each side", "each class has one leaf of its own"
+    one_path("mlom_tree", above, "cat lynx lion puma wolf fox dog bear", below)
 
 
 def spectral_tree():
