@@ -54,6 +54,8 @@ def training_rows(speed: dict) -> list[dict]:
             "CUDA graph, ms": number(row.get("graph ms")),
             "memory, GiB": number(row.get("GiB")),
             "of it weights, GiB": number(row.get("weights GiB")),
+            "with Adam, ms": number(row.get("Adam ms")),
+            "with Adam, GiB": number(row.get("Adam GiB")),
         }
         for n, layers in sorted(speed["training"].items(), key=lambda item: int(item[0]))
         for name, row in layers.items()
@@ -172,13 +174,15 @@ One {speed["device"]}, PyTorch {speed["torch"]}, Triton {speed["triton"]}. Input
 ## The five best classes
 
 The fastest way measured for each layer: eager, compiled, or as a CUDA graph. "Two stages" is exact: the best blocks of
-1,024 classes first.
+1,024 classes first. A layer trained with sampled softmax predicts like the full one. The adaptive softmax has random
+weights here: the more rows belong to rare classes, the longer `predict` takes.
 
 {table(prediction_rows(speed))}
 
 ## Training step: forward and backward
 
-Without an optimizer. Memory is the most that was allocated at any time; it includes weights and gradients.
+Without an optimizer, and with PyTorch's fused Adam (all in bfloat16; Adam's two moments take twice the memory of the
+weights). Memory is the most that was allocated at any time; it includes weights and gradients.
 
 {table(training_rows(speed))}
 

@@ -7,6 +7,7 @@ next two words of enwik8, the input is the eight words before. Times are medians
 """
 
 import argparse
+import gc
 import json
 import sys
 import time
@@ -26,6 +27,7 @@ SIZES = (256, 1024)  # of clusters; clusters of 1,024 are four of 256
 VISITS = (1, 2, 4, 8, 16, 20, 24, 28, 32)
 CURVE = (10_000, 100_000, 1_000_000, 10_000_000)
 NEGATIVES, STEPS, RATE, N_INPUTS = 8192, 1200, 1e-3, 262_144
+CUTOFFS = [2_000, 20_000, 200_000]  # of the adaptive softmax
 BF16 = {"device": "cuda", "dtype": torch.bfloat16}
 
 
@@ -84,7 +86,7 @@ def sampled_loss(linear, x, target):
 
 
 def training_steps(n_classes: int) -> dict:
-    """Milliseconds and GiB of forward and backward, without an optimizer, for all layers."""
+    """Milliseconds and GiB of forward and backward, without and with Adam, for all layers."""
     x = torch.randn(BATCH, D, **BF16).requires_grad_()
     target = torch.randint(n_classes, (BATCH,), device="cuda")
     skewed = (n_classes ** torch.rand(BATCH, device="cuda")).long().clamp(max=n_classes - 1)  # Zipf
@@ -97,14 +99,25 @@ def training_steps(n_classes: int) -> dict:
             loss().backward()
 
         weights = sum(p.numel() * p.element_size() for p in layer.parameters()) / 2**30
+        others = torch.cuda.memory_allocated() / 2**30 - weights  # what is not of this layer
         try:
-            out[name] = {"GiB": peak(step), "weights GiB": weights, "ms": median(step)}
+            out[name] = {"GiB": peak(step) - others, "weights GiB": weights, "ms": median(step)}
             if graph:
                 out[name]["graph ms"] = median(graphed(step))
+                optimizer = torch.optim.Adam(layer.parameters(), lr=1e-6, fused=True, capturable=True)
+
+                def with_adam():
+                    step()
+                    optimizer.step()
+
+                out[name]["Adam GiB"] = peak(with_adam) - others
+                out[name]["Adam ms"] = min(median(with_adam), median(graphed(with_adam)))
+                del optimizer, with_adam
         except torch.OutOfMemoryError:
             out[name] = {"failed": "out of memory"}
         layer.zero_grad(set_to_none=True)
         x.grad = None
+        gc.collect()
         torch.cuda.empty_cache()
         print("training", n_classes, name, out[name], flush=True)
 
@@ -118,8 +131,7 @@ def training_steps(n_classes: int) -> dict:
         if n_classes == K:
             measure("full softmax, torch.compile", linear, torch.compile(full))
             measure("sampled softmax, 8,192 negatives", linear, lambda: sampled_loss(linear, x, target), graph=True)
-            cut = [2_000, 20_000, 200_000]
-            adaptive = nn.AdaptiveLogSoftmaxWithLoss(D, n_classes, cut, **BF16)
+            adaptive = nn.AdaptiveLogSoftmaxWithLoss(D, n_classes, CUTOFFS, **BF16)
             measure("adaptive softmax, skewed classes", adaptive, lambda: adaptive(x, skewed).loss)
             del adaptive
             torch.compiler.reset()
@@ -170,6 +182,17 @@ def predictions(n_classes: int) -> dict:
         if n_classes == K:
             compiled = torch.compile(lambda rows: exact_topk(rows, weight, bias))
             out["full, two stages"]["compiled"] = median(lambda: compiled(x))
+            del linear, weight, bias, compiled
+            torch.compiler.reset()
+            adaptive = nn.AdaptiveLogSoftmaxWithLoss(D, n_classes, CUTOFFS, **BF16)
+            out["adaptive softmax, the best class only"] = {
+                "eager": median(lambda: adaptive.predict(x)),
+                "one row, eager": median(lambda: adaptive.predict(one)),
+            }
+            out["adaptive softmax, log_prob and topk"] = {
+                "eager": median(lambda: adaptive.log_prob(x).topk(5)),
+                "one row, eager": median(lambda: adaptive.log_prob(one).topk(5)),
+            }
     for name, row in out.items():
         print("prediction", n_classes, name, row, flush=True)
     return out
@@ -306,6 +329,7 @@ def main() -> None:
     def keep(name, value):
         out.setdefault(name, {}).update(value)
         args.out.write_text(json.dumps(out, indent=1))
+        gc.collect()
         torch.cuda.empty_cache()
 
     for n_classes in (K, *CURVE):
