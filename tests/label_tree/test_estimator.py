@@ -425,3 +425,15 @@ def test_wide_nodes_learn_online_only(blobs):
         model.partial_fit(X, y)
     assert model._state["tree"].n_nodes[0] > 2
     assert np.mean(model.predict(X) // 10 == y // 10) > 0.95
+
+
+def test_columns_that_were_zero_in_fit_are_learned_online():
+    """New words of a service: a column of zeros must not be left out for ever."""
+    X, y = np.zeros((60, 8)), np.arange(60) % 3
+    X[np.arange(60), y] = 1 + 0.1 * np.random.default_rng(0).random(60)
+    model = LabelTreeClassifier(random_state=0).fit(X, y)
+    new = np.zeros((40, 8))
+    new[np.arange(40), 4 + np.arange(40) % 2] = 1.0
+    model.partial_fit(new, 3 + np.arange(40) % 2)
+    assert (model.predict(new) == 3 + np.arange(40) % 2).all()
+    assert (model.predict(X) == y).all()

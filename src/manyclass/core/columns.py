@@ -101,7 +101,8 @@ def columns_of(sums: Sums, centre: bool) -> ColumnScaling | None:
         spread = np.sqrt(np.maximum(square / weight - mean**2, 0.0))
         spread[spread <= 1e-6 * np.abs(mean)] = 0.0  # constant, up to rounding
         usual = np.median(spread[spread > 0]) if spread.any() else 1.0
-        factor = np.where(spread > 0, np.clip(spread, usual / FAR, usual * FAR) / np.where(spread > 0, spread, 1), 0)
+        factor = np.clip(spread, usual / FAR, usual * FAR) / np.where(spread > 0, spread, 1)
+        factor[spread == 0] = mean[spread == 0] == 0  # a column of zeros may be a word that is new to partial_fit
         return ColumnScaling(mean.astype(np.float32), factor.astype(np.float32))
     sizes = np.sqrt(square / np.maximum(1, sums.n_values))
     most = FAR * np.quantile(sizes[sizes > 0], _LARGE) if sizes.any() else 0.0
