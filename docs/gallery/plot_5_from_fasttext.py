@@ -7,7 +7,6 @@ tree, and the scores of one new text are drawn. All calls side by side: :doc:`/f
 """
 
 import matplotlib.pyplot as plt
-import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
@@ -38,14 +37,13 @@ texts = [line.split(maxsplit=1)[1] for line in lines]
 model = make_pipeline(TfidfVectorizer(ngram_range=(1, 2)), LabelTreeClassifier(random_state=0)).fit(texts, labels)
 
 # %%
-# ``model.predict(text, k=5)`` becomes `predict_topk`; `predict_proba` scales the scores to sum 1.
+# ``model.predict(text, k=5)`` becomes `predict_topk`.
 text = "the parcel has the wrong address"
-best, scores = model[-1].predict_topk(model[0].transform([text]), k=5)
-probabilities = np.sort(model.predict_proba([text])[0])[::-1]
+best, probabilities = model[-1].predict_topk(model[0].transform([text]), k=5, probabilities=True)
 print(best[0])
 
 fig, ax = plt.subplots(figsize=(6.5, 3))
-ax.barh(best[0][::-1], probabilities[::-1])
+ax.barh(best[0][::-1], probabilities[0][::-1])
 ax.set(xlabel="probability (not calibrated)", title=f"“{text}”")
 fig.tight_layout()
 plt.show()

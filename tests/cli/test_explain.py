@@ -103,6 +103,17 @@ def test_classes_changes_a_file(call, model, tmp_path):
     assert "vehicle" not in predicted.out and "building" in predicted.out
 
 
+def test_new_names_of_several_labels_can_be_renamed_in_the_same_command(call, tmp_path):
+    rows = [f"{words},{labels}" for words, labels in (("red apple", "fruit;red"), ("red car", "vehicle;red")) * 4]
+    (tmp_path / "several.csv").write_text("text,labels\n" + "\n".join(rows) + "\n")
+    options = ("--label", "labels", "--label-separator", ";", "--model", "several.model")
+    assert call("train", "several.csv", *options).code == 0
+    result = call("classes", "several.model", "--add", "green", "--rename", "red=scarlet", "--merge", "green=scarlet")
+    assert result.code == 0, result.err
+    predicted = call("predict", "several.model", "several.csv", "--top-k", 2)
+    assert "scarlet" in predicted.out and "green" not in predicted.out
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

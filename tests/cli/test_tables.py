@@ -255,3 +255,9 @@ def test_damaged_weights_in_a_model_file_are_refused(call, table):
     del wrong["reading.known"]
     model_file.write("bad", wrong, metadata)
     assert "the arrays of the weighting" in call("predict", "bad", "test.csv").err
+
+
+def test_a_file_of_fasttext_is_named(call, tmp_path):
+    (tmp_path / "train.txt").write_text("__label__fruit a red apple\n")
+    result = call("train", "train.txt", "--model", "m.model")
+    assert result.code == 1 and "from_fasttext.md" in result.err

@@ -220,7 +220,7 @@ def test_options_reach_the_estimator(call, digits):
     ("words", "message"),
     [
         (("--option", "beam"), "NAME=VALUE"),
-        (("--option", "magic=1"), "options of recall-tree are"),
+        (("--option", "magic=1"), "Options of recall-tree:"),
         (("--option", "beam=0"), "beam must be"),
         (("--option", "beam=1", "--option", "beam=2"), "given twice"),
         (("--option", "learner=[1]", "--option", "learner.rate=1"), "learner=sgd"),

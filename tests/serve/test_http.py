@@ -3,12 +3,14 @@
 import asyncio
 import json
 import threading
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 
 from manyclass import LabelTreeClassifier, RecallTreeClassifier
 from manyclass.core.validation import as_batch
+from manyclass.serve import start
 from manyclass.serve.gate import Keys, Limits, Problem
 from manyclass.serve.model import ServedModel, Settings
 from manyclass.serve.service import Service
@@ -213,6 +215,15 @@ def test_keys_and_scopes(client):
         assert post(client, "/predict", {"text": "a"}, headers={"X-API-Key": key or ""}).status_code == expected[0]
     assert client.get("/v2/health/live").status_code == client.get("/").status_code == 200
     assert client.get("/metrics").status_code == client.get("/nothing").status_code == 401
+
+
+def test_keys_are_checked_before_models_are_loaded(monkeypatch, tmp_path):
+    (tmp_path / "keys").write_text("learn short\n")
+    options = start.Options([("m", str(tmp_path / "none.model"))], keys=str(tmp_path / "keys"))
+    monkeypatch.setenv("MANYCLASS_SERVE", json.dumps(asdict(options)))
+    with pytest.raises(ValueError, match="at least 16 characters"):
+        start.make()
+    assert not (tmp_path / "none.model.state").exists()
 
 
 def test_keys_are_compared_in_constant_time(monkeypatch):

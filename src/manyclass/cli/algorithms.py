@@ -49,7 +49,10 @@ def make_estimator(algorithm: str, options: Sequence[str], seed: int) -> Any:
         outer, dot, inner = name.partition(".")
         if not equals or outer not in known or (dot and outer != "learner"):
             allowed = ", ".join(sorted(set(known) - set(_OTHER_FLAGS)))
-            raise CommandError(f"--option {option!r}: use NAME=VALUE; the options of {algorithm} are {allowed}.")
+            what = f"{algorithm} has no option {name!r}" if equals else "use NAME=VALUE"
+            raise CommandError(
+                f"--option {option!r}: {what}. Options of {algorithm}: {allowed}. Others are flags, such as --epochs."
+            )
         if dot:
             learner[inner] = _value(text)
         else:

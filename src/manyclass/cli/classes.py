@@ -26,6 +26,7 @@ def run(
             raise CommandError("nothing to do: give --add, --remove, --rename or --merge.")
         if add:
             clf.add_classes(_labels(add, trained))
+            trained.names = clf._names
         if rename:
             clf.rename_classes(_pairs("--rename", rename, trained))
         if merge:

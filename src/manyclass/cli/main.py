@@ -136,8 +136,8 @@ def train(
             "--option",
             "-o",
             metavar="NAME=VALUE",
-            help="Parameter of the estimator, as in Python: beam=16, learner=sgd, learner.rate=0.5; can be repeated. "
-            "`manyclass inspect MODEL` shows all of them.",
+            help="Option as in Python: beam=16, or learner=sgd, learner.rate=0.5 if it has a learner; "
+            "can be repeated. `-o help` lists the options of the algorithm.",
         ),
     ] = None,
     calibrate: Annotated[
@@ -428,7 +428,8 @@ def serve(
         str, typer.Option(help="Address to listen on. Others than this machine's require --keys.")
     ] = "127.0.0.1",
     keys: Annotated[
-        str | None, typer.Option(metavar="FILE", help="API keys, one per line: read, learn or admin, a space, the key.")
+        str | None,
+        typer.Option(metavar="FILE", help="API keys, one per line: read, learn or admin, a space, 16 or more letters."),
     ] = None,
     state: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="Folder of what is learned. Default: MODEL.state.")

@@ -82,6 +82,8 @@ class _TextFile:
             file_format = reading.format or _text_file_format(path, block)
             if file_format is None:
                 what = f"unknown format; specify one of {', '.join(FORMATS)} (format=, --input-format)"
+                if block.data.startswith(b"__label__"):
+                    what = "fastText's format is not supported; docs/from_fasttext.md converts it to a table"
                 raise DataError(path, what, 1, 1)
             self._reader: type[Reader] = _reader(file_format)
             self.reading = self._reader.resolve(path, replace(reading, format=file_format), block, labelled)

@@ -110,6 +110,7 @@ def make() -> Gate:
     """The application of a process; its options are in the environment."""
     values = json.loads(os.environ[_VARIABLE])
     options = Options(**{**values, "models": [(name, path) for name, path in values["models"]]})
+    keys = None if options.keys is None else Keys.read(Path(options.keys))
     _log_as_json()
     sys.setswitchinterval(_SWITCH)
     settings = Settings(checkpoint_rows=options.checkpoint_every, poll=0.05 if options.workers > 1 else 0.5)
@@ -118,6 +119,5 @@ def make() -> Gate:
     ]
     gc.collect()
     gc.freeze()  # the models stay: looking for garbage in them would stop the service for a tenth of a second
-    keys = None if options.keys is None else Keys.read(Path(options.keys))
     hosts = LOCAL if options.host in LOCAL and keys is None else ()
     return make_app(models, Limits(body=options.max_body), keys, hosts, options.access_log)
