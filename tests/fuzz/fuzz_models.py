@@ -82,6 +82,10 @@ def recipes(names: list[str] | None = None) -> dict[str, Any]:
         "label-tree, neighbors": lambda: near(label(arity=4, **one), X, words[y]),
         "label-tree, sets": lambda: extended(label(arity=4, **one), X, many, "isotonic", hierarchy=groups),
         "recall-tree, sets": lambda: extended(recall(**one), X, many, "temperature"),
+        "lom-tree, sets": lambda: extended(lom(split_mass=1, **two), X, many, "temperature"),
+        "mlom-tree, sets": lambda: extended(mlom(split_mass=1, **two), X, many, "isotonic"),
+        "one-against-all, sets": lambda: extended(oaa(**one), X, many, "isotonic"),
+        "spectral-tree, sets": lambda: extended(spectral(n_candidates=3, **one), X, many, "temperature"),
         "spectral-tree": lambda: spectral(n_candidates=3, **one).fit(X, words[y]),
         "spectral-tree, several": lambda: spectral(n_candidates=4, n_trees=2, beam=2, leaf="bias").fit(X, several),
         "spectral-tree, low rank": lambda: spectral(n_candidates=4, n_head=2, rank=3, **one).fit(X, y),
@@ -95,7 +99,7 @@ def extended(model: Any, X: np.ndarray, y: np.ndarray, method: str, **given: Any
     model.fit(X, y, **given).calibrate(X, y, method)
     first, second, third = model.classes_[:3]
     model.merge_classes({first: second}).remove_classes([third])
-    return model.conformal(X, y, coverage=0.5)
+    return model.conformal(X, y, coverage=0.1)
 
 
 def near(model: Any, X: np.ndarray, y: np.ndarray) -> Any:
