@@ -2,12 +2,13 @@
 
 The label tree learns the training rows except a tenth (at most 10,000), on which it is calibrated, as `fit` does with
 the option `calibration`. All figures are of the test rows. PECOS, fastText and logistic regression learn all training
-rows and are measured as they are. Thresholds of `predict_set` need rows of their own: the test rows are divided 20
-times at random into a half for `conformal` and a half for the figures, the usual protocol.
+rows and are measured as they are, with the options that `calibration_peer.py` chooses on training rows. Thresholds of
+`predict_set` need rows of their own: the test rows are divided 20 times at random into a half for `conformal` and a
+half for the figures, the usual protocol; at most 12,000 of them.
 
-Results of a set are in `benchmarks/calibration/SET.json`; the page `results.md` and the pictures show all of them.
-Data are found through MANYCLASS_DATA. Peers are environments `MANYCLASS_PEERS/pecos`, `fasttext` and `scikit-learn`;
-without them their lines stay empty.
+Results of a set are in `benchmarks/calibration/SET.json`; the page `results.md` and the pictures show all of them. A
+part that is in the file is not measured again: remove it there to repeat it. Data are found through MANYCLASS_DATA.
+Peers are environments `MANYCLASS_PEERS/pecos`, `fasttext` and `scikit-learn`.
 """
 
 import json
@@ -15,12 +16,15 @@ import os
 import subprocess
 import sys
 import tempfile
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from benchmarks.origin import commit
 from benchmarks.sets import SETS, rows_of, shuffled
 from manyclass import LabelTreeClassifier
 from manyclass.core.calibration import weights_like_new_rows
@@ -33,22 +37,22 @@ from manyclass.metrics import brier_at_k, ece_at_k, reliability_plot, risk_cover
 FOLDER = Path(__file__).parent / "calibration"
 NAMES = ("clinc150", "wordnet-hypernym", "eurlex-4k", "aloi", "revdict")
 METHODS = (None, "isotonic", "temperature")
-PEERS = {
-    "pecos": "PECOS XR-Linear",
-    "fasttext": "fastText, its defaults with hierarchical softmax",
-    "scikit-learn": "LogisticRegression",
-}
+PEERS = {"pecos": "PECOS XR-Linear", "fasttext": "fastText", "scikit-learn": "LogisticRegression"}
 KS = (1, 3, 5)
 COVERAGES = (0.8, 0.9, 0.95)
 N_SPLITS = 20
-LIMIT = 300  # seconds that a peer may take
+LIMIT = 1800  # seconds that a peer may take, the choice of its options included
 MOST_OUTPUTS = 20_000_000  # features x classes of a logistic regression
+MOST_ROWS = 12_000  # test rows for sets
+N_DRAWS = 100
 
 
 def main(names: list[str]) -> None:
     """Measure some sets, and write the page and the pictures of all that were measured."""
     FOLDER.mkdir(exist_ok=True)
-    for part, measure in (("ours", measure_ours), ("peers", measure_peers), ("all_rows", measure_all_rows)):
+    parts: dict[str, Any] = {"ours": measure_ours, "all_rows": measure_all_rows}
+    parts |= {peer: partial(measure_peer, peer) for peer in PEERS}
+    for part, measure in parts.items():
         for name in names:
             path = FOLDER / f"{name}.json"
             found = json.loads(path.read_text()) if path.exists() else {}
@@ -59,7 +63,8 @@ def main(names: list[str]) -> None:
             except DataNotFound as error:
                 print(f"{name}: skipped, {error}")
                 continue
-            found[part] = measure(name, *rows)
+            when = {"commit": commit(), "date": datetime.now(UTC).strftime("%Y-%m-%d")}
+            found[part] = measure(name, *rows) | when
             path.write_text(json.dumps(found))
             print(name, part, json.dumps({k: v for k, v in found[part].items() if k != "curves"}), flush=True)
     write_page()
@@ -105,10 +110,18 @@ def figures(y: Any, labels: np.ndarray, probabilities: np.ndarray) -> dict[str, 
     curve = risk_coverage(correct, probabilities[:, 0])
     return {
         "accuracy": float(correct.mean()),
+        "ece_if_perfect": ece_if_perfect(probabilities[:, 0]),
         "ece": [ece_at_k(y, labels, probabilities, k) for k in KS],
         "brier": [brier_at_k(y, labels, probabilities, k) for k in KS],
         "rows_at_precision": {str(p): curve.coverage_at(p) for p in (0.95, 0.99)},
     }
+
+
+def ece_if_perfect(probability: np.ndarray) -> float:
+    """ECE@1 of a model that is calibrated perfectly on as many rows, which is above 0 by chance: mean of draws."""
+    rng, label = np.random.default_rng(0), np.zeros((len(probability), 1), int)
+    draws = [rng.random(len(probability)) >= probability for _ in range(N_DRAWS)]
+    return float(np.mean([ece_at_k(wrong.astype(int), label, probability[:, None], 1) for wrong in draws]))
 
 
 def hits(y: Any, labels: np.ndarray) -> np.ndarray:
@@ -133,7 +146,8 @@ def counted(probability: np.ndarray, correct: np.ndarray) -> dict[str, list[floa
 def coverage(model: Any, X: Any, y: Any) -> dict[str, Any]:
     """Coverage and size of sets over random halves of the test rows; an error where a coverage is out of reach."""
     out: dict[str, Any] = {}
-    n = X.shape[0]
+    n = min(X.shape[0], MOST_ROWS)
+    X, y = (part[np.random.default_rng(0).permutation(X.shape[0])[:n]] for part in (X, y))
     for nominal in COVERAGES:
         shares, sizes = [], []
         for split in range(N_SPLITS):
@@ -167,29 +181,28 @@ def covered(model: Any, sets: Any, y: Any) -> float:
 # -- peers ---------------------------------------------------------------------------------------------------------
 
 
-def measure_peers(name: str, X: Any, y: Any, X_test: Any, y_test: Any) -> dict[str, Any]:
-    """Figures of the peers that are installed; a reason where there are none."""
-    out: dict[str, Any] = {}
+def measure_peer(peer: str, name: str, X: Any, y: Any, X_test: Any, y_test: Any) -> dict[str, Any]:
+    """Figures of a peer, or the reason why there are none."""
     classes = None if sp.issparse(y) else np.unique(y)
     n_classes = y.shape[1] if classes is None else len(classes)
-    for peer in PEERS:
-        python = Path(os.environ.get("MANYCLASS_PEERS", "")) / peer / "bin" / "python"
-        if not os.environ.get("MANYCLASS_PEERS") or not python.exists():
-            out[peer] = {"error": "not installed"}
-        elif peer == "scikit-learn" and X.shape[1] * n_classes > MOST_OUTPUTS:
-            out[peer] = {"error": f"not run: {X.shape[1]:,} features x {n_classes:,} classes"}
-        elif peer == "fasttext" and not SETS[name].words:
-            out[peer] = {"error": "not run: the features are not words"}
-        else:
-            Y = y if classes is None else indicator_of(np.searchsorted(classes, y), n_classes)
-            truth = y_test if classes is None else ids_of(classes, y_test)
-            try:
-                out[peer] = figures(truth, *run_peer(str(python), peer, X, Y, X_test))
-            except subprocess.TimeoutExpired:
-                out[peer] = {"error": f"more than {LIMIT} s"}
-            except subprocess.CalledProcessError as error:
-                out[peer] = {"error": error.stderr.decode(errors="replace").strip().splitlines()[-1]}
-    return out
+    python = Path(os.environ.get("MANYCLASS_PEERS", "")) / peer / "bin" / "python"
+    if not os.environ.get("MANYCLASS_PEERS") or not python.exists():
+        return {"error": "not installed"}
+    if peer == "scikit-learn" and classes is None:
+        return {"error": "not run: one label per row only"}
+    if peer == "scikit-learn" and X.shape[1] * n_classes > MOST_OUTPUTS:
+        return {"error": f"not run: {X.shape[1]:,} features x {n_classes:,} classes"}
+    if peer == "fasttext" and not SETS[name].words:
+        return {"error": "not run: the features are not words"}
+    Y = y if classes is None else indicator_of(np.searchsorted(classes, y), n_classes)
+    truth = y_test if classes is None else ids_of(classes, y_test)
+    try:
+        labels, probabilities, options = run_peer(str(python), peer, X, Y, X_test)
+    except subprocess.TimeoutExpired:
+        return {"error": f"more than {LIMIT} s"}
+    except subprocess.CalledProcessError as error:
+        return {"error": error.stderr.decode(errors="replace").strip().splitlines()[-1]}
+    return {"options": options, **figures(truth, labels, probabilities)}
 
 
 def indicator_of(ids: np.ndarray, n_classes: int) -> sp.csr_array:
@@ -197,15 +210,15 @@ def indicator_of(ids: np.ndarray, n_classes: int) -> sp.csr_array:
     return sp.csr_array((np.ones(len(ids), np.float32), ids, np.arange(len(ids) + 1)), shape=(len(ids), n_classes))
 
 
-def run_peer(python: str, peer: str, X: Any, Y: Any, X_test: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and probabilities of a peer, from a process in its own environment."""
+def run_peer(python: str, peer: str, X: Any, Y: Any, X_test: Any) -> tuple[np.ndarray, np.ndarray, str]:
+    """Labels, probabilities and options of a peer, from a process in its own environment."""
     with tempfile.TemporaryDirectory() as folder:
         for name, matrix in (("X_train", X), ("Y_train", Y), ("X_test", X_test)):
             sp.save_npz(Path(folder) / f"{name}.npz", sp.csr_matrix(matrix, dtype=np.float32))
         script = str(Path(__file__).parent / "calibration_peer.py")
         subprocess.run([python, script, folder, peer], check=True, capture_output=True, timeout=LIMIT)
         with np.load(Path(folder) / "predictions.npz") as found:
-            return found["labels"], np.clip(found["probabilities"], 0.0, 1.0)
+            return found["labels"], np.clip(found["probabilities"], 0.0, 1.0), str(found["options"])
 
 
 # -- the page ------------------------------------------------------------------------------------------------------
@@ -222,20 +235,26 @@ def write_page() -> None:
         "",
         "## Calibration error on test rows",
         "",
-        "ECE@k with 10 bins of equal size. Accuracy is P@1 for EURLex-4K. \"none\": the same model before calibration.",
-        "\"all rows\": a model that has learned the held-out rows, too.",
+        'ECE@k with 10 bins of equal size. Accuracy is P@1 for EURLex-4K. "none": the same model before calibration.',
+        '"all rows": a model that has learned the held-out rows, too. "by chance": the ECE@1 of a perfectly calibrated',
+        "model on as many rows, with the same probabilities. Peers are as they are, with the options shown, which were",
+        'chosen on held-out training rows. "measured": date and commit.',
         "",
-        "| data | model | calibration | accuracy % | ECE@1 | ECE@3 | ECE@5 | Brier@1 | rows at 95 % | rows at 99 % |",
-        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
+        "| data | model | calibration or options | accuracy % | ECE@1 | by chance | ECE@3 | ECE@5 | Brier@1 "
+        "| rows at 95 % | rows at 99 % | measured |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|",
     ]
     for name, one in found.items():
-        accuracy = f"{100 * one['all_rows']['accuracy']:.2f}" if "all_rows" in one else "not measured"
-        lines.append(f"| {SETS[name].title} | LabelTree, all rows | | {accuracy} | | | | | | |")
+        whole = one["all_rows"]
+        accuracy = f"{100 * whole['accuracy']:.2f}"
+        lines.append(f"| {SETS[name].title} | LabelTree, all rows | none | {accuracy} | {'| ' * 7}{_when(whole)} |")
         for method, numbers in one["ours"]["methods"].items():
-            lines.append(f"| | LabelTree | {'none' if method == 'None' else method} | {_cells(numbers)} |")
-        for peer, numbers in one.get("peers", {}).items():
-            cells = f"{numbers['error']} | | | | | | |" if "error" in numbers else f"{_cells(numbers)} |"
-            lines.append(f"| | {PEERS[peer]} | none | {cells}")
+            method = "none" if method == "None" else method
+            lines.append(f"| | LabelTree | {method} | {_cells(numbers)} | {_when(one['ours'])} |")
+        for peer, title in PEERS.items():
+            numbers = one.get(peer, {"error": "not measured"})
+            cells = f"{numbers['error']} {'| ' * 7}" if "error" in numbers else _cells(numbers)
+            lines.append(f"| | {title} | {numbers.get('options') or 'defaults'} | {cells} | {_when(numbers)} |")
     lines += [
         "",
         "Rows at 95 %: the largest share of the rows, most certain first, of which 95 % are predicted correctly.",
@@ -268,8 +287,13 @@ def write_page() -> None:
 
 def _cells(numbers: dict[str, Any]) -> str:
     shares = [f"{100 * share:.1f} %" for share in numbers["rows_at_precision"].values()]
-    cells = [f"{100 * numbers['accuracy']:.2f}", *(f"{error:.4f}" for error in numbers["ece"])]
+    errors = [numbers["ece"][0], numbers["ece_if_perfect"], *numbers["ece"][1:]]
+    cells = [f"{100 * numbers['accuracy']:.2f}", *(f"{error:.4f}" for error in errors)]
     return " | ".join([*cells, f"{numbers['brier'][0]:.4f}", *shares])
+
+
+def _when(part: dict[str, Any]) -> str:
+    return f"{part['date']}, {part['commit']}" if "date" in part else ""
 
 
 def _draw(found: dict[str, Any]) -> None:
