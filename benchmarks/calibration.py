@@ -4,18 +4,20 @@ The label tree learns the training rows except a tenth (at most 10,000), on whic
 the option `calibration`. All figures are of the test rows. PECOS, fastText and logistic regression learn all training
 rows and are measured as they are, with the options that `calibration_peer.py` chooses on training rows. Thresholds of
 `predict_set` need rows of their own: the test rows are divided 20 times at random into a half for `conformal` and a
-half for the figures, the usual protocol; at most 12,000 of them.
+half for the figures, the usual protocol. Where rows x classes are above 200 million, a random part of them.
 
 Results of a set are in `benchmarks/calibration/SET.json`; the page `results.md` and the pictures show all of them. A
 part that is in the file is not measured again: remove it there to repeat it. Data are found through MANYCLASS_DATA.
 Peers are environments `MANYCLASS_PEERS/pecos`, `fasttext` and `scikit-learn`.
 """
 
+import itertools
 import json
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -30,7 +32,7 @@ from manyclass import LabelTreeClassifier
 from manyclass.core.calibration import weights_like_new_rows
 from manyclass.core.multilabel import labels_of
 from manyclass.core.probabilities import rows_to_hold_out
-from manyclass.core.protocol import as_labels
+from manyclass.core.protocol import Scored, as_labels
 from manyclass.datasets import DataNotFound
 from manyclass.metrics import brier_at_k, ece_at_k, reliability_plot, risk_coverage, risk_coverage_plot
 
@@ -43,8 +45,9 @@ COVERAGES = (0.8, 0.9, 0.95)
 N_SPLITS = 20
 LIMIT = 1800  # seconds that a peer may take, the choice of its options included
 MOST_OUTPUTS = 20_000_000  # features x classes of a logistic regression
-MOST_ROWS = 12_000  # test rows for sets
+MOST_SCORES = 200_000_000  # test rows x classes for sets
 N_DRAWS = 100
+BLOCK = 500  # rows
 
 
 def main(names: list[str]) -> None:
@@ -146,8 +149,9 @@ def counted(probability: np.ndarray, correct: np.ndarray) -> dict[str, list[floa
 def coverage(model: Any, X: Any, y: Any) -> dict[str, Any]:
     """Coverage and size of sets over random halves of the test rows; an error where a coverage is out of reach."""
     out: dict[str, Any] = {}
-    n = min(X.shape[0], MOST_ROWS)
+    n = min(X.shape[0], MOST_SCORES // len(model.classes_))
     X, y = (part[np.random.default_rng(0).permutation(X.shape[0])[:n]] for part in (X, y))
+    model._scored = scored_once(model, X)
     for nominal in COVERAGES:
         shares, sizes = [], []
         for split in range(N_SPLITS):
@@ -161,9 +165,40 @@ def coverage(model: Any, X: Any, y: Any) -> dict[str, Any]:
             shares.append(covered(model, sets, y[rest]))
             sizes.append(float(sets.sum() / len(rest)))
         else:
-            spread = float(np.std(shares, ddof=1))
+            spread, facts = float(np.std(shares, ddof=1)), model.conformal_
             out[str(nominal)] = {"coverage": float(np.mean(shares)), "sd": spread, "size": float(np.mean(sizes))}
+            out[str(nominal)] |= {name: facts[name] for name in ("beam", "n_candidates")}
+    del model._scored
     return out
+
+
+def scored_once(model: Any, X: Any) -> Callable[..., Iterator[Scored]]:
+    """The method `_scored` of a model for rows of X, which scores each row only once for each number of paths."""
+    score, known = model._scored, {}
+    place = {key: row for row, key in enumerate(_keys(model._check_inputs(X)))}
+
+    def scored(rows: Any, beam: int = 0) -> Iterator[Scored]:
+        if beam not in known:
+            known[beam] = [part for block in score(model._check_inputs(X), beam) for part in _by_row(block)]
+        found = [known[beam][place[key]] for key in _keys(rows)]
+        for first in range(0, len(found), BLOCK):
+            labels, probabilities = zip(*found[first : first + BLOCK], strict=True)
+            yield Scored(np.array([len(one) for one in labels]), np.concatenate(labels), np.concatenate(probabilities))
+
+    return scored
+
+
+def _keys(X: Any) -> list[bytes]:
+    """The values of each row, as what identifies it."""
+    if not sp.issparse(X):
+        return [row.tobytes() for row in np.asarray(X)]
+    spans = list(itertools.pairwise(X.indptr.tolist()))
+    return [X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in spans]
+
+
+def _by_row(block: Scored) -> list[tuple[np.ndarray, np.ndarray]]:
+    ends = np.cumsum(block.sizes)[:-1]
+    return list(zip(np.split(block.labels, ends), np.split(block.probabilities, ends), strict=True))
 
 
 def covered(model: Any, sets: Any, y: Any) -> float:
@@ -269,18 +304,25 @@ def write_page() -> None:
         "",
         f"Mean over {N_SPLITS} random halves of the test rows, and the standard deviation of one half. With several",
         "labels per row (EURLex-4K): share of the true labels of a row.",
+        "Paths and candidates (labels scored per row) are those of the last split.",
         "",
-        "| data | nominal % | coverage % | sd | mean size |",
-        "|---|---:|---:|---:|---:|",
+        "| data | nominal % | coverage % | sd | mean size | paths | candidates | measured |",
+        "|---|---:|---:|---:|---:|---:|---:|---|",
     ]
     for name, one in found.items():
+        when = _when(one["ours"])
         for nominal, numbers in one["ours"]["sets"].items():
             start = f"| {SETS[name].title} | {100 * float(nominal):.0f} |"
             if "error" in numbers:
-                lines.append(f"{start} out of reach: {numbers['error'].split(':')[1].split(',')[0].strip()} | | |")
+                lines.append(
+                    f"{start} out of reach: {numbers['error'].split(':')[1].split(',')[0].strip()} | | | | | {when} |"
+                )
             else:
                 share, spread = 100 * numbers["coverage"], 100 * numbers["sd"]
-                lines.append(f"{start} {share:.2f} | {spread:.2f} | {numbers['size']:.2f} |")
+                paths, scored = numbers["beam"], f"{numbers['n_candidates']:,.0f}"
+                lines.append(
+                    f"{start} {share:.2f} | {spread:.2f} | {numbers['size']:.2f} | {paths} | {scored} | {when} |"
+                )
     (FOLDER / "results.md").write_text("\n".join(lines) + "\n")
     _draw(found)
 

@@ -118,6 +118,7 @@ def neighbours(task: Task, learner: str, options: dict[str, Any]) -> Trained:
 
 
 def form_of(X: Any) -> Callable[[Any], Any]:
+    """What gives rows to scikit-learn: dense if few of their values are 0."""
     dense = X.nnz > DENSE * X.shape[0] * X.shape[1]
     return (lambda rows: rows.toarray()) if dense else (lambda rows: rows)
 
