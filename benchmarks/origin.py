@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]  # of the repository
 def commit() -> str:
     """The commit of the sources, with a plus if they have changed since; unknown outside a checkout."""
     printed = []
-    for words in (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "--", "src", "benchmarks"]):
+    for words in (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "--", "src", "benchmarks/*.py"]):
         try:
             done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
         except OSError:
