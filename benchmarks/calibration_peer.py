@@ -18,7 +18,7 @@ from runners.task import Task, best
 K = 5
 HELD_OUT = 0.1
 MOST_FOR_SOFTMAX = 1000  # classes; above, fastText has hierarchical softmax
-PASSES, RATES = (5, 25, 50), (0.1, 0.5, 1.0)  # of fastText
+PASSES, RATES = (10, 30), (0.2, 0.5, 1.0)  # of fastText
 STRENGTHS = (1.0, 10.0, 100.0)  # option C of logistic regression
 MOST_TO_CHOOSE = 20_000  # rows that a logistic regression learns when its C is chosen
 
