@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,7 +32,7 @@ from manyclass import LabelTreeClassifier
 from manyclass.core.calibration import weights_like_new_rows
 from manyclass.core.multilabel import labels_of
 from manyclass.core.probabilities import rows_to_hold_out
-from manyclass.core.protocol import Scored, as_labels
+from manyclass.core.protocol import Labels, Scored, as_labels
 from manyclass.datasets import DataNotFound
 from manyclass.metrics import brier_at_k, ece_at_k, reliability_plot, risk_coverage, risk_coverage_plot
 
@@ -47,13 +47,14 @@ LIMIT = 1800  # seconds that a peer may take, the choice of its options included
 MOST_OUTPUTS = 20_000_000  # features x classes of a logistic regression
 MOST_SCORES = 200_000_000  # test rows x classes for sets
 N_DRAWS = 100
+N_CHOICES = 5  # of held-out rows
 BLOCK = 500  # rows
 
 
 def main(names: list[str]) -> None:
     """Measure some sets, and write the page and the pictures of all that were measured."""
     FOLDER.mkdir(exist_ok=True)
-    parts: dict[str, Any] = {"ours": measure_ours, "all_rows": measure_all_rows}
+    parts: dict[str, Any] = {"ours": measure_ours, "all_rows": measure_all_rows, "choices": measure_choices}
     parts |= {peer: partial(measure_peer, peer) for peer in PEERS}
     for part, measure in parts.items():
         for name in names:
@@ -76,29 +77,77 @@ def main(names: list[str]) -> None:
 # -- the label tree ------------------------------------------------------------------------------------------------
 
 
+class Held(NamedTuple):
+    """A model, and the rows that it has not learned."""
+
+    model: LabelTreeClassifier
+    X: Any
+    truth: Labels
+    weights: np.ndarray
+
+    def calibrate(self, method: str) -> LabelTreeClassifier:
+        """The model, calibrated as `fit` does with the option `calibration`."""
+        self.model._fit_calibration(self.X, self.truth, method, self.weights)
+        return self.model
+
+
+def held_out(X: Any, y: Any, seed: int) -> Held:
+    """Learn nine tenths of the rows."""
+    truth = labels_of(sp.csr_array(y)) if sp.issparse(y) else as_labels(ids_of(np.unique(y), y))
+    learned, held = rows_to_hold_out(truth, np.ones(X.shape[0]), np.random.RandomState(seed))
+    model = LabelTreeClassifier(random_state=0).fit(X[learned], y[learned])
+    return Held(model, X[held], truth.rows(held), weights_like_new_rows(truth, learned, held))
+
+
+def predicted(model: Any, X: Any, y: Any, k: int) -> tuple[Any, np.ndarray, np.ndarray]:
+    """True labels, the k best labels, both as numbers, and the probabilities of the latter."""
+    labels, probabilities = model.predict_topk(X, k=k, probabilities=True)
+    if sp.issparse(y):
+        return y, labels, probabilities
+    return ids_of(model.classes_, y), ids_of(model.classes_, labels), probabilities
+
+
 def measure_ours(name: str, X: Any, y: Any, X_test: Any, y_test: Any) -> dict[str, Any]:
     """Figures of a label tree before and after calibration, of its sets, and of its most certain predictions."""
-    classes = None if sp.issparse(y) else np.unique(y)
-    truth = labels_of(sp.csr_array(y)) if classes is None else as_labels(ids_of(classes, y))
-    learned, held = rows_to_hold_out(truth, np.ones(X.shape[0]), np.random.RandomState(0))
-    like_new = weights_like_new_rows(truth, learned, held)
-    model = LabelTreeClassifier(random_state=0).fit(X[learned], y[learned])
-    ids = y_test if sp.issparse(y_test) else ids_of(model.classes_, y_test)
+    held = held_out(X, y, 0)
     out: dict[str, Any] = {"methods": {}, "curves": {}}
     for method in METHODS:
-        if method is not None:
-            model._fit_calibration(X[held], truth.rows(held), method, like_new)
-        labels, probabilities = model.predict_topk(X_test, k=max(KS), probabilities=True)
-        labels = labels if sp.issparse(y_test) else ids_of(model.classes_, labels)
-        out["methods"][str(method)] = figures(ids, labels, probabilities)
-        out["curves"][str(method)] = curve_of(ids, labels, probabilities)
-    out["sets"] = coverage(model, X_test, y_test)
+        model = held.model if method is None else held.calibrate(method)
+        found = predicted(model, X_test, y_test, max(KS))
+        out["methods"][str(method)] = figures(*found)
+        out["curves"][str(method)] = curve_of(*found)
+    out["sets"] = coverage(held.model, X_test, y_test)
     return out
 
 
+def measure_choices(name: str, X: Any, y: Any, X_test: Any, y_test: Any) -> dict[str, Any]:
+    """ECE@1 after isotonic calibration with other choices of the held-out rows, and accuracy less mean probability."""
+    errors, differences = [], []
+    for seed in range(1, N_CHOICES + 1):
+        truth, labels, probabilities = predicted(held_out(X, y, seed).calibrate("isotonic"), X_test, y_test, 1)
+        errors.append(ece_at_k(truth, labels, probabilities, 1))
+        differences.append(float(hits(truth, labels).mean() - probabilities.mean()))
+    return {"ece": errors, "differences": differences}
+
+
 def measure_all_rows(name: str, X: Any, y: Any, X_test: Any, y_test: Any) -> dict[str, Any]:
-    """Accuracy of a model that has learned the held-out rows, too."""
-    return {"accuracy": LabelTreeClassifier(random_state=0).fit(X, y).diagnose(X_test, y_test)["accuracy"]}
+    """Accuracy of a model that has learned the held-out rows, too.
+
+    With one label per row also its accuracy if the labels of test rows had as many training rows as those of training
+    rows have: labels of some sizes may have a larger share of test rows than others.
+    """
+    truth, labels, _ = predicted(LabelTreeClassifier(random_state=0).fit(X, y), X_test, y_test, 1)
+    right = hits(truth, labels)
+    out = {"accuracy": float(right.mean())}
+    if not sp.issparse(y):
+        _, number, size = np.unique(y, return_inverse=True, return_counts=True)
+        group = np.ceil(4 * np.log2(size)).astype(int)
+        of_test = group[truth[truth < len(size)]]
+        n = np.bincount(of_test, minlength=group.max() + 1)
+        accuracy = np.bincount(of_test, right[truth < len(size)], len(n)) / np.maximum(n, 1)
+        share = np.where(n > 0, np.bincount(group[number], minlength=len(n)), 0)
+        out["accuracy_like_training"] = float(accuracy @ share / share.sum())
+    return out
 
 
 def ids_of(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -292,6 +341,7 @@ def write_page() -> None:
             lines.append(f"| | {title} | {numbers.get('options') or 'defaults'} | {cells} | {_when(numbers)} |")
     lines += [
         "",
+        *_choices_lines(found),
         "Rows at 95 %: the largest share of the rows, most certain first, of which 95 % are predicted correctly.",
         *[f"Not measured yet: {SETS[name].title}." for name in NAMES if name not in found],
         "The pictures round probabilities to three digits, so that their errors differ slightly.",
@@ -332,6 +382,25 @@ def _cells(numbers: dict[str, Any]) -> str:
     errors = [numbers["ece"][0], numbers["ece_if_perfect"], *numbers["ece"][1:]]
     cells = [f"{100 * numbers['accuracy']:.2f}", *(f"{error:.4f}" for error in errors)]
     return " | ".join([*cells, f"{numbers['brier'][0]:.4f}", *shares])
+
+
+def _choices_lines(found: dict[str, Any]) -> list[str]:
+    lines = [
+        "Other choices of the held-out rows, isotonic calibration. Difference: accuracy less mean probability. Last",
+        "columns: accuracy of the model of all rows, and what it would be if labels of each size had the same share of",
+        "test rows.",
+        "",
+        "| data | ECE@1 of each choice | mean | mean difference | accuracy % | equal shares % | measured |",
+        "|---|---|---:|---:|---:|---:|---|",
+    ]
+    for name, one in found.items():
+        if "choices" in one:
+            errors, whole = one["choices"]["ece"], one["all_rows"]
+            like = f"{100 * whole['accuracy_like_training']:.2f}" if "accuracy_like_training" in whole else ""
+            cells = [SETS[name].title, ", ".join(f"{error:.4f}" for error in errors), f"{np.mean(errors):.4f}"]
+            cells += [f"{np.mean(one['choices']['differences']):+.4f}", f"{100 * whole['accuracy']:.2f}", like]
+            lines.append(f"| {' | '.join(cells)} | {_when(one['choices'])} |")
+    return [*lines, ""]
 
 
 def _when(part: dict[str, Any]) -> str:

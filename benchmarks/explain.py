@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)  # of the repository: `benchmarks` is not installed
 
-from benchmarks.origin import commit, machine  # noqa: E402
+from benchmarks.origin import machine, when  # noqa: E402
 from benchmarks.tables import markdown_table  # noqa: E402
 from manyclass import (  # noqa: E402
     LabelTreeClassifier,
@@ -137,8 +137,8 @@ def main() -> None:
         print(" | ".join(line), flush=True)
         rows.append(line)
     PAGE.write_text(
-        f"# Explanations\n\n`python benchmarks/explain.py` writes this page. {machine()['machine']}; commit "
-        f"{commit()}; {options.rows:,} random rows per model, {min(1000, options.rows):,} test rows for all of "
+        f"# Explanations\n\n`python benchmarks/explain.py` writes this page. {machine()['machine']}; "
+        f"{when()}; {options.rows:,} random rows per model, {min(1000, options.rows):,} test rows for all of "
         "WordNet. The difference is that between the score of `predict_topk` and the sum of the parts of `explain`, "
         "for the label and the runner-up; relative to the score "
         "if above 1. Processor time per explanation, on a machine that was busy with other work.\n\n"

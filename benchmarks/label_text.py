@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)  # of the repository: `benchmarks` is not installed
 
-from benchmarks.origin import commit, machine  # noqa: E402
+from benchmarks.origin import machine, when  # noqa: E402
 from benchmarks.tables import markdown_table  # noqa: E402
 from manyclass import LabelTreeClassifier, Taxonomy  # noqa: E402
 from manyclass.datasets import gloss_vectorizer, load_wordnet, load_wordnet_labels, tfidf_transformer  # noqa: E402
@@ -116,7 +116,7 @@ def main() -> int:
     """Measure and write the page."""
     rows, about = load(), machine()
     text = (
-        f"`python benchmarks/label_text.py` writes this page. {about['machine']}; commit {commit()}. "
+        f"`python benchmarks/label_text.py` writes this page. {about['machine']}; {when()}. "
         f"LabelTreeClassifier with default options on WordNet; {len(rows.held_out):,} of {len(rows.described[0]):,} "
         "labels are held out. A description is that of `load_wordnet_labels`: words of the synset and its definition. "
         "With `partial_fit`, new labels and their rows come after `fit`, each row once. Last column: other labels "

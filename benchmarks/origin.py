@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,11 @@ def commit() -> str:
             return "unknown"
         printed.append(done.stdout.strip())
     return printed[0] + ("+" if printed[1] else "")
+
+
+def when() -> str:
+    """The commit of the sources and the date of today, for pages of results."""
+    return f"commit {commit()}, {datetime.now(UTC):%Y-%m-%d}"
 
 
 def machine() -> dict[str, Any]:
