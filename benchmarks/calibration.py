@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
@@ -54,8 +55,8 @@ BLOCK = 500  # rows
 def main(names: list[str]) -> None:
     """Measure some sets, and write the page and the pictures of all that were measured."""
     FOLDER.mkdir(exist_ok=True)
-    parts: dict[str, Any] = {"ours": measure_ours, "all_rows": measure_all_rows, "choices": measure_choices}
-    parts |= {peer: partial(measure_peer, peer) for peer in PEERS}
+    parts: dict[str, Any] = {"ours": measure_ours, "all_rows": measure_all_rows, "twins": measure_twins}
+    parts |= {peer: partial(measure_peer, peer) for peer in PEERS} | {"choices": measure_choices}
     for part, measure in parts.items():
         for name in names:
             path = FOLDER / f"{name}.json"
@@ -148,6 +149,14 @@ def measure_all_rows(name: str, X: Any, y: Any, X_test: Any, y_test: Any) -> dic
         share = np.where(n > 0, np.bincount(group[number], minlength=len(n)), 0)
         out["accuracy_like_training"] = float(accuracy @ share / share.sum())
     return out
+
+
+def measure_twins(name: str, X: Any, y: Any, X_test: Any, y_test: Any) -> dict[str, Any]:
+    """The shares of training rows that equal another training row, and of test rows that equal a training row."""
+    training, test = _keys(X), _keys(X_test)
+    counts = Counter(training)
+    twins = np.mean([counts[key] > 1 for key in training]), np.mean([key in counts for key in test])
+    return {"training": float(twins[0]), "test": float(twins[1])}
 
 
 def ids_of(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -386,20 +395,28 @@ def _cells(numbers: dict[str, Any]) -> str:
 
 def _choices_lines(found: dict[str, Any]) -> list[str]:
     lines = [
-        "Other choices of the held-out rows, isotonic calibration. Difference: accuracy less mean probability. Last",
-        "columns: accuracy of the model of all rows, and what it would be if labels of each size had the same share of",
-        "test rows.",
+        "Whether held-out rows are like test rows. ECE@1 with other choices of the held-out rows, isotonic calibration, and",
+        "its mean; the mean difference between accuracy and probability. Accuracy of the model of all rows, and what it",
+        "would be if labels of each size had the same share of test rows. Shares of the training and test rows that equal",
+        "a (or another) training row.",
         "",
-        "| data | ECE@1 of each choice | mean | mean difference | accuracy % | equal shares % | measured |",
-        "|---|---|---:|---:|---:|---:|---|",
+        "| data | ECE@1 of each choice | mean | difference | accuracy % | equal shares % | training twins % | test twins % |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
     ]
     for name, one in found.items():
+        whole, twins = one["all_rows"], one["twins"]
+        cells = [SETS[name].title, "not measured", "", ""]
         if "choices" in one:
-            errors, whole = one["choices"]["ece"], one["all_rows"]
-            like = f"{100 * whole['accuracy_like_training']:.2f}" if "accuracy_like_training" in whole else ""
-            cells = [SETS[name].title, ", ".join(f"{error:.4f}" for error in errors), f"{np.mean(errors):.4f}"]
-            cells += [f"{np.mean(one['choices']['differences']):+.4f}", f"{100 * whole['accuracy']:.2f}", like]
-            lines.append(f"| {' | '.join(cells)} | {_when(one['choices'])} |")
+            errors, difference = one["choices"]["ece"], np.mean(one["choices"]["differences"])
+            cells[1:] = [", ".join(f"{error:.4f}" for error in errors), f"{np.mean(errors):.4f}", f"{difference:+.4f}"]
+        like = f"{100 * whole['accuracy_like_training']:.2f}" if "accuracy_like_training" in whole else ""
+        cells += [
+            f"{100 * whole['accuracy']:.2f}",
+            like,
+            f"{100 * twins['training']:.1f}",
+            f"{100 * twins['test']:.1f}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     return [*lines, ""]
 
 
