@@ -347,7 +347,8 @@ def write_page() -> None:
         for peer, title in PEERS.items():
             numbers = one.get(peer, {"error": "not measured"})
             cells = f"{numbers['error']} {'| ' * 7}" if "error" in numbers else _cells(numbers)
-            lines.append(f"| | {title} | {numbers.get('options') or 'defaults'} | {cells} | {_when(numbers)} |")
+            options = "" if "error" in numbers else numbers["options"] or "defaults"
+            lines.append(f"| | {title} | {options} | {cells} | {_when(numbers)} |")
     lines += [
         "",
         *_choices_lines(found),
@@ -395,12 +396,13 @@ def _cells(numbers: dict[str, Any]) -> str:
 
 def _choices_lines(found: dict[str, Any]) -> list[str]:
     lines = [
-        "Whether held-out rows are like test rows. ECE@1 with other choices of the held-out rows, isotonic calibration, and",
-        "its mean; the mean difference between accuracy and probability. Accuracy of the model of all rows, and what it",
-        "would be if labels of each size had the same share of test rows. Shares of the training and test rows that equal",
-        "a (or another) training row.",
+        "Whether held-out rows are like test rows. ECE@1 with other choices of the held-out rows, isotonic calibration,",
+        "and its mean; the mean difference between accuracy and probability. Accuracy of the model of all rows, and what",
+        "it would be if labels of each size had the same share of test rows. Twins: rows that equal a training row, or",
+        "another one.",
         "",
-        "| data | ECE@1 of each choice | mean | difference | accuracy % | equal shares % | training twins % | test twins % |",
+        "| data | ECE@1 of each choice | mean | difference | accuracy % | equal shares % | training twins % "
+        "| test twins % |",
         "|---|---|---:|---:|---:|---:|---:|---:|",
     ]
     for name, one in found.items():
