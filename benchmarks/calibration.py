@@ -398,8 +398,8 @@ def _choices_lines(found: dict[str, Any]) -> list[str]:
     lines = [
         "Whether held-out rows are like test rows. ECE@1 with other choices of the held-out rows (isotonic), its mean,",
         "and the mean difference between accuracy and probability. Accuracy of the model of all rows, and what it",
-        "would be if labels of each size had the same share of test rows. Twins: rows that equal a training row, or another",
-        "one.",
+        "would be if labels of each size had the same share of test rows. Twins: rows that equal a training row, or",
+        "another one.",
         "",
         "| data | ECE@1 of each choice | mean | difference | accuracy % | equal shares % | training twins % "
         "| test twins % |",
