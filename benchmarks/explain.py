@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)  # of the repository: `benchmarks` is not installed
 
-from benchmarks.origin import commit, machine  # noqa: E402
+from benchmarks.origin import machine, when  # noqa: E402
 from benchmarks.tables import markdown_table  # noqa: E402
 from manyclass import (  # noqa: E402
     LabelTreeClassifier,
@@ -74,11 +74,13 @@ def mixed(X: Any, n: int, seed: int = 0) -> Any:
 def errors(model: Any, X: Any) -> tuple[float, float, float]:
     """Largest difference between a score and its parts: absolute, and relative to scores above 1; seconds."""
     labels, scores = model.predict_topk(X, k=2)
-    absolute = relative = 0.0
+    rows = [X[row : row + 1] for row in range(X.shape[0])]
     start = time.process_time()
-    for row, (own, other) in enumerate(scores.tolist()):
-        found = model.explain(X[row : row + 1])
-        assert found.label == labels[row, 0] and found.scored
+    explanations = [model.explain(row) for row in rows]
+    seconds = (time.process_time() - start) / len(rows)
+    absolute = relative = 0.0
+    for found, label, (own, other) in zip(explanations, labels[:, 0], scores.tolist(), strict=True):
+        assert found.label == label and found.scored
         parts = [(sum(one.contribution for one in found.contributions) + found.other_features, found.terms, own)]
         if np.isfinite(other):
             amount = sum(one.runner_up for one in found.contributions) + found.other_features_runner_up
@@ -86,7 +88,7 @@ def errors(model: Any, X: Any) -> tuple[float, float, float]:
         for linear, terms, score in parts:
             difference = abs(linear + sum(terms.values()) - score)
             absolute, relative = max(absolute, difference), max(relative, difference / max(1.0, abs(score)))
-    return absolute, relative, (time.process_time() - start) / len(scores)
+    return absolute, relative, seconds
 
 
 def measured(n_rows: int, kinds: list[str], models: list[str]) -> Iterator[list[str]]:
@@ -135,8 +137,8 @@ def main() -> None:
         print(" | ".join(line), flush=True)
         rows.append(line)
     PAGE.write_text(
-        f"# Explanations\n\n`python benchmarks/explain.py` writes this page. {machine()['machine']}; commit "
-        f"{commit()}; {options.rows:,} random rows per model, {min(1000, options.rows):,} test rows for all of "
+        f"# Explanations\n\n`python benchmarks/explain.py` writes this page. {machine()['machine']}; "
+        f"{when()}; {options.rows:,} random rows per model, {min(1000, options.rows):,} test rows for all of "
         "WordNet. The difference is that between the score of `predict_topk` and the sum of the parts of `explain`, "
         "for the label and the runner-up; relative to the score "
         "if above 1. Processor time per explanation, on a machine that was busy with other work.\n\n"

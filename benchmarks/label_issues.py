@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)  # of the repository: `benchmarks` is not installed
 
-from benchmarks.origin import commit, machine  # noqa: E402
+from benchmarks.origin import machine, when  # noqa: E402
 from benchmarks.sets import rows_of, shuffled  # noqa: E402
 from benchmarks.tables import markdown_table  # noqa: E402
 from manyclass import LabelTreeClassifier  # noqa: E402
@@ -119,7 +119,7 @@ def main() -> None:
     print(table)
     PAGE.write_text(
         f"# Label issues\n\n`python benchmarks/label_issues.py --cleanlab PYTHON` writes this page. "
-        f"{machine()['machine']}; commit {commit()}. {100 * SHARE:.0f} % of the training labels were replaced at "
+        f"{machine()['machine']}; {when()}. {100 * SHARE:.0f} % of the training labels were replaced at "
         "random. All methods get the same out-of-fold probabilities of a label tree (5 folds, 20 candidates per row). "
         f"Average precision is that of the ranking of all rows.\n\n{table}\n"
     )

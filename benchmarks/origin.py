@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]  # of the repository
 def commit() -> str:
     """The commit of the sources, with a plus if they have changed since; unknown outside a checkout."""
     printed = []
-    for words in (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "--", "src", "benchmarks"]):
+    for words in (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "--", "src", "benchmarks/*.py"]):
         try:
             done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
         except OSError:
@@ -22,6 +23,11 @@ def commit() -> str:
             return "unknown"
         printed.append(done.stdout.strip())
     return printed[0] + ("+" if printed[1] else "")
+
+
+def when() -> str:
+    """The commit of the sources and the date of today, for pages of results."""
+    return f"commit {commit()}, {datetime.now(UTC):%Y-%m-%d}"
 
 
 def machine() -> dict[str, Any]:

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)  # of the repository: `benchmarks` is not installed
 
-from benchmarks.origin import commit, machine  # noqa: E402
+from benchmarks.origin import machine, when  # noqa: E402
 from benchmarks.sets import SetUnavailable  # noqa: E402
 from benchmarks.tables import markdown_table  # noqa: E402
 from manyclass import LabelTreeClassifier, Taxonomy  # noqa: E402
@@ -197,7 +197,7 @@ def main() -> int:
     about = machine()
     parts = [
         "# Taxonomies",
-        f"`python benchmarks/taxonomy.py` writes this page. {about['machine']}; commit {commit()}. "
+        f"`python benchmarks/taxonomy.py` writes this page. {about['machine']}; {when()}. "
         f"LabelTreeClassifier with default options, seeds {', '.join(map(str, SEEDS))}. Recall: share of rows whose "
         "label is a candidate. Work: routers and labels scored per row. Coarser predictions: `predict_path` of the "
         "first seed; accuracy: the "

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)  # of the repository: `benchmarks` is not installed
 
-from benchmarks.origin import commit, machine  # noqa: E402
+from benchmarks.origin import machine, when  # noqa: E402
 from benchmarks.tables import markdown_table  # noqa: E402
 from manyclass import LabelTreeClassifier, RecallTreeClassifier  # noqa: E402
 
@@ -102,7 +102,7 @@ def main() -> None:
     print(table)
     PAGE.write_text(
         f"# Changes of the classes\n\n`python benchmarks/vocabulary.py` writes this page. {machine()['machine']}; "
-        f"commit {commit()}; {options.classes:,} classes, {N_CHANGES} changes of each kind, one class at a time. "
+        f"{when()}; {options.classes:,} classes, {N_CHANGES} changes of each kind, one class at a time. "
         "Unchanged: label and score (up to rounding) of test rows of other classes, after all changes. The machine was "
         f"busy with other work, so times are upper limits.\n\n{table}\n"
     )

@@ -50,7 +50,7 @@ def classifier(task: Task, learner: str, options: dict[str, Any]) -> Trained:
     else:
         kind = ExtraTreesClassifier if learner == "extra-trees" else KNeighborsClassifier
         model = kind(n_jobs=task.threads, **options)
-    form, X = _form(task.X), _form(task.X)(task.X)
+    form, X = form_of(task.X), form_of(task.X)(task.X)
     y: Any = task.Y.indices.copy()
     if task.several:
         if linear:
@@ -95,7 +95,7 @@ def neighbours(task: Task, learner: str, options: dict[str, Any]) -> Trained:
 
     n = min(options.get("n_neighbors", 10), task.X.shape[0])
     model = NearestNeighbors(n_neighbors=n, metric="cosine", algorithm="brute", n_jobs=task.threads)
-    form, X = _form(task.X), _form(task.X)(task.X)
+    form, X = form_of(task.X), form_of(task.X)(task.X)
     start = time.perf_counter()
     model.fit(X)
     train_seconds = time.perf_counter() - start
@@ -117,7 +117,8 @@ def neighbours(task: Task, learner: str, options: dict[str, Any]) -> Trained:
     return Trained(version("scikit-learn"), train_seconds, predict, predict_one, read, form, size)
 
 
-def _form(X: Any) -> Callable[[Any], Any]:
+def form_of(X: Any) -> Callable[[Any], Any]:
+    """What gives rows to scikit-learn: dense if few of their values are 0."""
     dense = X.nnz > DENSE * X.shape[0] * X.shape[1]
     return (lambda rows: rows.toarray()) if dense else (lambda rows: rows)
 

@@ -100,6 +100,18 @@ def test_parquet_is_read_and_written_without_the_used_columns_twice(call, model)
     assert [row["text"] for row in rows] == ["red paint", "xyzzy plugh", "", 'a blue "one", eh']
 
 
+def test_sets_are_those_of_the_model(call, model):
+    words = ("predict", "m", "new.csv", "--set", "--format", "jsonl")
+    assert "--set: This" in call(*words).err and call(*words).code == 1
+    trained = load_model("m")
+    trained.conformal([f"{word} paint" for word in COLOURS] * 5, list(COLOURS.values()) * 5, coverage=0.8).save("m")
+    found = [json.loads(line) for line in call(*words).out.splitlines()]
+    sets = trained.predict_set(["red paint", "xyzzy plugh", "", 'a blue "one", eh'])
+    expected = [sorted(trained.classes_[sets[[row]].indices]) for row in range(4)]
+    assert [sorted(one["labels"]) for one in found] == expected and expected[0] == ["warm"]
+    assert all(one["scores"] == sorted(one["scores"], reverse=True) for one in found)
+
+
 def test_options_that_do_not_fit_are_refused(call, model):
     def error(*words):
         result = call("predict", "m", "new.csv", *words)
@@ -114,6 +126,8 @@ def test_options_that_do_not_fit_are_refused(call, model):
     assert "svmlight files have no columns" in error("--format", "svmlight", "--keep", "id")
     assert "omit --threshold" in error("--path", 0.5, "--threshold", 0.5)
     assert "svmlight files have no place for paths" in error("--path", 0.5, "--format", "svmlight")
+    assert "only JSON lines" in error("--set")
+    assert "omit --threshold and --path" in error("--set", "--path", 0.5)
     assert "no such folder" in error("--output", "nowhere/out.csv")
     Path("named.csv").write_text("text,predicted\nred,1\n")
     assert "two columns predicted" in call("predict", "m", "named.csv", "--keep", "predicted", "--top-k", 1).err

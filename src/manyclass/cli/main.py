@@ -256,6 +256,14 @@ def predict(
             "least this probability: a label or, if that is uncertain, a group of labels.",
         ),
     ] = None,
+    sets: Annotated[
+        bool,
+        typer.Option(
+            "--set",
+            help="Predict the set of labels that contains the true one with the probability given to the method "
+            "`conformal` in Python, which must have been called before the model was saved. JSON lines only.",
+        ),
+    ] = False,
     header: Annotated[bool, typer.Option(help="tsv and csv: begin with the names of the columns.")] = True,
     spreadsheet_safe: Annotated[
         bool,

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
 
+from ..core.protocol import Scored
 from ..core.taxonomy import SEPARATOR
 from ..io import Source
 from ..io.errors import optional_module
@@ -41,6 +43,7 @@ class Plan:
     probabilities: bool
     threshold: float | None
     path: float | None
+    sets: bool
     header: bool
     spreadsheet_safe: bool
     threads: int
@@ -97,6 +100,11 @@ def _check(plan: Plan) -> None:
             raise CommandError("--path has a confidence of its own: omit --threshold.")
         if plan.format == "svmlight":
             raise CommandError("svmlight files have no place for paths: use another --format, or omit --path.")
+    if plan.sets:
+        if plan.threshold is not None or plan.path is not None:
+            raise CommandError("--set has a threshold of its own: omit --threshold and --path.")
+        if plan.format != "jsonl":
+            raise CommandError("sets have any number of labels, which only JSON lines can hold: add --format jsonl.")
     if plan.output is None:
         if plan.format == "parquet":
             raise CommandError("--format parquet requires --output FILE.")
@@ -118,6 +126,8 @@ def _rows(trained: Trained, chunk: Any, plan: Plan, note: str) -> Iterator[Row]:
         unknown = _is_unknown(clf, X, found)
         if plan.path is not None:
             pairs: Any = _paths(clf, X, plan.path)
+        elif plan.sets:
+            pairs = _sets(clf, X)
         elif plan.probabilities or plan.threshold is not None:
             pairs = _most_probable(clf, X, k, plan.threshold)
         else:
@@ -129,13 +139,26 @@ def _rows(trained: Trained, chunk: Any, plan: Plan, note: str) -> Iterator[Row]:
 def _most_probable(clf: Any, X: Any, k: int, threshold: float | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Classes and probabilities of the best candidates of each row, above the threshold."""
     for first, last in clf._scoring_blocks(X.shape[0]):
-        scored, _ = clf._probabilities(X[first:last])
-        ends = np.cumsum(scored.sizes)
-        for begin, end in zip(ends - scored.sizes, ends, strict=True):
-            best = begin + np.argsort(-scored.probabilities[begin:end], kind="stable")[:k]
-            if threshold is not None:
-                best = best[scored.probabilities[best] > threshold]
-            yield scored.labels[best], scored.probabilities[best]
+        for classes, probabilities in _best_first(clf._probabilities(X[first:last])[0]):
+            n = k if threshold is None else min(k, np.count_nonzero(probabilities > threshold))
+            yield classes[:n], probabilities[:n]
+
+
+def _sets(clf: Any, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Classes and probabilities of the set of each row."""
+    try:
+        for scored in clf._sets(X):
+            yield from _best_first(scored)
+    except NotFittedError as error:
+        raise CommandError(f"--set: {error}") from error
+
+
+def _best_first(scored: Scored) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Classes and probabilities of the candidates of each row, best first."""
+    ends = np.cumsum(scored.sizes)
+    for begin, end in zip(ends - scored.sizes, ends, strict=True):
+        best = begin + np.argsort(-scored.probabilities[begin:end], kind="stable")
+        yield scored.labels[best], scored.probabilities[best]
 
 
 def _paths(clf: Any, X: Any, confidence: float) -> Iterator[tuple[list[str], np.ndarray]]:

@@ -130,6 +130,13 @@ def best_of(sizes: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
     return at[np.unique(rows[at], return_index=True)[1]]
 
 
+def _best_and_rest(held: HeldOut) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The row of each candidate, and the positions of the best candidate of each row and of all others."""
+    best = best_of(held.sizes, held.probabilities)
+    rest = np.delete(np.arange(len(held.probabilities)), best)
+    return np.repeat(np.arange(len(held.sizes)), held.sizes), best, rest
+
+
 def check_calibration(group: Temperature | Isotonic) -> None:
     """ModelFormatError unless probabilities will be probabilities, and increase with the score."""
     if isinstance(group, Temperature):
@@ -150,15 +157,12 @@ def check_calibration(group: Temperature | Isotonic) -> None:
 
 
 def _fit_isotonic(rows: HeldOut) -> Isotonic:
-    best, scores = best_of(rows.sizes, rows.probabilities), _log(rows.probabilities)
-    rest = np.ones(len(scores), bool)
-    rest[best] = False
-    row = np.repeat(np.arange(len(rows.sizes)), rows.sizes)
+    (row, best, rest), scores = _best_and_rest(rows), _log(rows.probabilities)
     weights, complete = rows.weight[row], rows.complete[row[best]]
     margin = 1 / (len(best) + 2)
     best_at, best_value = _smooth(scores[best], rows.correct[best], weights[best], margin)
     rest_at, rest_value = np.zeros((2, 1))
-    if rest.any():
+    if len(rest):
         rest_at, rest_value = _increasing(scores[rest], rows.correct[rest], weights[rest])
     known_at, known = _smooth(scores[best], complete, weights[best], margin)
     return Isotonic(best_at, best_value, rest_at, rest_value, known_at, known)
@@ -171,14 +175,17 @@ def _smooth(x: np.ndarray, y: np.ndarray, weights: np.ndarray, margin: float) ->
     the held-out rows, and the isotonic one is right for any form.
     """
     at, value = _increasing(x, y, weights)
-    terms = np.stack([x, -np.log1p(-np.minimum(np.exp(x), _LARGEST))], axis=1)
-    factors, shift = _logistic(terms, y, weights)
+    factors, shift = _logistic(_beta_terms(x), y, weights)
     if factors.min() < 0:  # it would not increase
-        factors[:], (factors[0], shift) = 0.0, _line(x, y, weights)
+        factor, shift = _line(x, y, weights)
+        factors = np.array([factor, 0.0])
     points = np.unique(np.concatenate([at, np.quantile(x, np.linspace(0, 1, _POINTS), method="nearest")]))
-    scores = factors[0] * points - factors[1] * np.log1p(-np.minimum(np.exp(points), _LARGEST)) + shift
-    mean = np.maximum.accumulate((np.interp(points, at, value) + expit(scores)) / 2)  # rounding could make it decrease
-    return points, np.clip(mean, margin, 1.0 - margin)
+    mean = (np.interp(points, at, value) + expit(_beta_terms(points) @ factors + shift)) / 2
+    return points, np.clip(np.maximum.accumulate(mean), margin, 1.0 - margin)  # rounding could make it decrease
+
+
+def _beta_terms(x: np.ndarray) -> np.ndarray:
+    return np.stack([x, -np.log1p(-np.minimum(np.exp(x), _LARGEST))], axis=1)
 
 
 def _increasing(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -238,13 +245,10 @@ def _fit_temperature(held: HeldOut) -> Temperature:
     """The lines of the largest likelihood."""
     from scipy.optimize import minimize  # takes a while to import
 
-    n, rows = len(held.sizes), np.repeat(np.arange(len(held.sizes)), held.sizes)
-    scores, best = _log(held.probabilities), best_of(held.sizes, held.probabilities)
+    (rows, best, rest), scores, n = _best_and_rest(held), _log(held.probabilities), len(held.sizes)
     top, right = np.full(n, np.log(_SMALLEST)), np.zeros(n, bool)
     top[rows[best]], right[rows[best]] = scores[best], held.correct[best]
-    rest = np.ones(len(scores), bool)
-    rest[best] = False
-    found = rest & held.correct
+    found = rest[held.correct[rest]]
     scores_found = np.bincount(rows[found], scores[found], n)
     rows, scores = rows[rest], scores[rest]
     outside, share = ~held.complete, held.weight / held.weight.sum()
@@ -269,10 +273,7 @@ def _fit_temperature(held: HeldOut) -> Temperature:
 
 def _fit_several_temperatures(held: HeldOut) -> Temperature:
     """Logistic regressions on the score: of the best label, of other candidates, and of labels outside of them."""
-    best, scores = best_of(held.sizes, held.probabilities), _logit(held.probabilities)
-    rest = np.ones(len(scores), bool)
-    rest[best] = False
-    row = np.repeat(np.arange(len(held.sizes)), held.sizes)
+    (row, best, rest), scores = _best_and_rest(held), _logit(held.probabilities)
     weights, outside = held.weight[row], ~held.complete[row[best]]
     return _temperature(
         *_line(scores[best], held.correct[best], weights[best]),

@@ -72,21 +72,30 @@ def binary_step(node: int, children: Any, child: int, bias: float, contribution:
     return Step(node, child, float(expit(margin)), margin, sign * bias, sign * contribution)
 
 
-def choice_step(node: int, outputs: np.ndarray, place: int, scores: tuple[np.ndarray, np.ndarray], x: Any) -> Step:
-    """The decision between several outputs by their scores.
+class Outputs(NamedTuple):
+    """The outputs of a node for one row."""
 
-    `scores` are the biases (output,) and weights (feature, output), `x` are the values of the features.
-    """
-    bias, weight = scores
-    total = bias + x @ weight
-    others = np.delete(np.arange(len(total)), place)
-    probability = float(np.exp(total[place] - np.logaddexp.reduce(total)))
-    if not len(others):
-        own = x * weight[:, place]
-        return Step(node, int(outputs[place]), probability, float(total[place]), float(bias[place]), own)
-    rival = others[np.argmax(total[others])]
-    margin, shift = float(total[place] - total[rival]), float(bias[place] - bias[rival])
-    return Step(node, int(outputs[place]), probability, margin, shift, x * (weight[:, place] - weight[:, rival]))
+    bias: np.ndarray  # (output,)
+    weight: np.ndarray  # (feature of the row, output)
+    score: np.ndarray  # (output,)
+    log_probability: np.ndarray  # (output,)
+
+
+def softmax_outputs(bias: np.ndarray, weight: np.ndarray, x: np.ndarray) -> Outputs:
+    """The outputs of a node of which a row takes one; `x` are the values of the features."""
+    score = bias + x @ weight
+    return Outputs(bias, weight, score, score - np.logaddexp.reduce(score))
+
+
+def choice_step(node: int, child: int, place: int, at: Outputs, x: np.ndarray) -> Step:
+    """The decision for one of several outputs, by their scores."""
+    margin, bias, weight = at.score[place], at.bias[place], at.weight[:, place]
+    if len(at.score) > 1:
+        others = at.score.copy()
+        others[place] = -np.inf
+        rival = others.argmax()
+        margin, bias, weight = margin - others[rival], bias - at.bias[rival], weight - at.weight[:, rival]
+    return Step(node, child, math.exp(at.log_probability[place]), float(margin), float(bias), x * weight)
 
 
 # -- what users get ------------------------------------------------------------------------------------------------

@@ -245,20 +245,21 @@ class ProbabilityMixin(PredictionMixin):
         >>> sets.shape
         (497, 10)
         """
-        X = self._check_inputs(X)
+        sizes, labels, _ = map(np.concatenate, zip(*self._sets(self._check_inputs(X)), strict=True))
+        return indicator(sizes, labels, len(self._index))
+
+    def _sets(self, X) -> Iterator[Scored]:
+        """The labels in the sets, with their probabilities before calibration, in blocks."""
         group = self._state.get("conformal")
         if group is None:
             raise NotFittedError(
                 f"This {type(self).__name__} has no threshold for sets: call conformal(X, y, coverage) with rows "
                 "that it has not learned. `fit`, and classes that are removed or merged, end an earlier one."
             )
-        sizes, labels = [], []
-        for scored in self._scored(X, int(group.beam[0])):
-            inside = conformal.in_set(group, scored.labels, scored.probabilities)
-            rows = np.repeat(np.arange(len(scored.sizes)), scored.sizes)
-            sizes.append(np.bincount(rows[inside], minlength=len(scored.sizes)))
-            labels.append(scored.labels[inside])
-        return indicator(np.concatenate(sizes), np.concatenate(labels), len(self._index))
+        for sizes, labels, probabilities in self._scored(X, int(group.beam[0])):
+            inside = conformal.in_set(group, labels, probabilities)
+            row = np.repeat(np.arange(len(sizes)), sizes)[inside]
+            yield Scored(np.bincount(row, minlength=len(sizes)), labels[inside], probabilities[inside])
 
     @reads
     def rejection_threshold(self, X, y, precision=0.95, confidence=0.95) -> float:

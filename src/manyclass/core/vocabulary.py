@@ -141,7 +141,7 @@ class VocabularyMixin:
         with self._lock.writing():
             labels = self._given(classes)
             if self._names is not None:
-                places = {name: number for number, name in enumerate(self._names)}
+                places = self._places()
                 new = [name for name in labels.tolist() if name not in places]
                 back = [places[name] for name in labels.tolist() if name in places]
                 columns = np.array([*back, *range(len(self._names), len(self._names) + len(new))])
@@ -234,8 +234,7 @@ class VocabularyMixin:
             new = self._given(list(names.values())).tolist()
             changes = dict(zip(numbers.tolist(), new, strict=True))
             if self._names is not None:
-                places = {name: number for number, name in enumerate(self._names)}
-                check_free(changes, places)
+                check_free(changes, self._places())
                 self._names = [str(changes.get(number, name)) for number, name in enumerate(self._names)]
             elif self._is_multilabel:
                 raise ValueError("The labels are column numbers without names: there is nothing to rename.")
@@ -290,6 +289,10 @@ class VocabularyMixin:
         numbers = np.flatnonzero(self._targets() != np.arange(len(self._index)))
         return self._names_at(numbers)
 
+    def _places(self) -> dict[str, int]:
+        """The numbers of the columns by their names."""
+        return {name: number for number, name in enumerate(self._names or [])}
+
     def _names_at(self, numbers: np.ndarray) -> list:
         if self._names is not None:
             return [self._names[number] for number in numbers.tolist()]
@@ -328,7 +331,7 @@ class VocabularyMixin:
         """The numbers of current classes, or a ValueError."""
         values = self._given(labels, repeated)
         if self._names is not None:
-            places = {name: number for number, name in enumerate(self._names)}
+            places = self._places()
             found = np.array([places.get(str(name), -1) for name in values.tolist()], np.int32)
             found = np.where(found < 0, np.int32(-1), self._targets()[found])
         else:

@@ -5,13 +5,12 @@ not. Several trees, nearest training rows and independent labels add terms of th
 """
 
 import math
-from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import log_expit
 
 from ..core.columns import dense
-from ..core.explanation import Parts, Step, choice_step, values_of
+from ..core.explanation import Outputs, Parts, Step, choice_step, softmax_outputs, values_of
 from ..core.inputs import Batch
 from ..core.losses import SOFTMAX
 from ..core.state import State
@@ -24,38 +23,25 @@ PATH, SIGMOID = "probability of the path", "log-sigmoid"
 ROWS, TREES, NORM = "nearest training row", "mean of the trees", "normalization"
 
 
-class Node(NamedTuple):
-    """The outputs of a node for one row."""
-
-    bias: np.ndarray  # (output,)
-    weight: np.ndarray  # (feature of the row, output), with the start in them
-    score: np.ndarray  # (output,)
-
-
 class Look:
     """One tree and one row: the nodes that were looked at so far."""
 
     def __init__(self, options: Options, tree: LabelTree, blocks: Blocks | PackedBlocks, row: tuple):
         self.options, self.tree, self.blocks = options, tree, blocks
         self.feature, self.x = row
-        self._nodes: dict[int, Node] = {}
+        self._nodes: dict[int, Outputs] = {}
 
-    def node(self, node: int) -> Node:
-        """The scores of a node."""
+    def node(self, node: int) -> Outputs:
+        """The outputs of a node."""
         if node not in self._nodes:
             size = int(self.tree.size[node])
             start = start_of(self.options, bool(self.tree.is_leaf[node]))
             weight = weights_at(self.blocks, node, self.feature, start)[:, :size].astype(np.float64)
-            bias = self.blocks.bias[node, :size].astype(np.float64)
-            self._nodes[node] = Node(bias, weight, bias + self.x @ weight)
+            at = softmax_outputs(self.blocks.bias[node, :size].astype(np.float64), weight, self.x)
+            if self.options.loss != SOFTMAX:
+                at = at._replace(log_probability=log_expit(at.score))
+            self._nodes[node] = at
         return self._nodes[node]
-
-    def log_probability(self, node: int, place: int) -> float:
-        """Log-probability of an output of an inner node."""
-        score = self.node(node).score.astype(float)
-        if self.options.loss == SOFTMAX:
-            return float(score[place] - np.logaddexp.reduce(score))
-        return float(log_expit(score[place]))
 
     def path(self, label: int) -> list[tuple[int, int]]:
         """(node, output) from the root to the leaf of a label, its place in the leaf included."""
@@ -71,19 +57,18 @@ class Look:
         at = self.node(leaf)
         terms = {"bias": float(at.bias[place])}
         if above:
-            terms[PATH] = self.options.prior * sum(self.log_probability(*step) for step in above)
+            steps = [self.node(node).log_probability[place] for node, place in above]
+            terms[PATH] = self.options.prior * float(sum(steps))
         if self.options.loss != SOFTMAX:
-            terms[SIGMOID] = float(log_expit(float(at.score[place]))) - float(at.score[place])
+            terms[SIGMOID] = float(at.log_probability[place] - at.score[place])
         return self.x * at.weight[:, place], terms
 
     def steps(self, label: int) -> list[Step]:
         """The decisions above the leaf of a label."""
-        out = []
-        for node, place in self.path(label)[:-1]:
-            outputs, at = self.tree.outputs[node, : self.tree.size[node]], self.node(node)
-            step = choice_step(node, outputs, place, (at.bias, at.weight), self.x)
-            out.append(step._replace(probability=math.exp(self.log_probability(node, place))))
-        return out
+        return [
+            choice_step(node, int(self.tree.outputs[node, place]), place, self.node(node), self.x)
+            for node, place in self.path(label)[:-1]
+        ]
 
 
 def weights_at(blocks: Blocks | PackedBlocks, node: int, features: np.ndarray, start: float) -> np.ndarray:
@@ -127,7 +112,7 @@ def explain_trees(options: Options, state: State, batch: Batch, labels: list[int
     """The scores of some labels for a single row, in parts."""
     row = row_for(options, state, batch)
     looks = [Look(options, tree, blocks, row) for tree, blocks in trees]
-    found = [_search(options, state, batch, *tree) for tree in trees]
+    found = [_search(options, state, batch, tree, with_labels=len(trees) > 1) for tree in trees]
     distances = _distance_terms(options, state, batch, labels, trees[0]) if "neighbors" in state else {}
     out = [_parts(options, looks, found, label, distances.get(label)) for label in labels]
     nearest = nearest_means(looks[0], labels)
@@ -162,13 +147,12 @@ def _parts(options: Options, looks: list[Look], found: list[Found], label: int, 
     return Parts(feature, share @ np.array([c for c, _ in own]), joined, best.steps(label), bool(reached))
 
 
-def _search(options: Options, state: State, batch: Batch, tree: LabelTree, blocks: Any) -> Found:
+def _search(options: Options, state: State, batch: Batch, tree: tuple, with_labels: bool) -> Found:
     """The leaves that a row reaches, and all their labels with scores."""
-    most = max(1, min(options.beam * options.arity, len(tree.leaf_of)))
-    out = Found(
-        np.empty((1, options.beam), np.int32), np.empty((1, most), np.int32), np.empty((1, most)), np.zeros((1, 4), int)
-    )
-    predict_batch(tree, blocks, state["scale"], batch, options, out, False)
+    most = min(options.beam * options.arity, len(tree[0].leaf_of)) if with_labels else 0
+    leaves, work = np.empty((1, options.beam), np.int32), np.zeros((1, 4), np.int64)
+    out = Found(leaves, np.empty((1, most), np.int32), np.empty((1, most)), work)
+    predict_batch(*tree, state["scale"], batch, options, out, not with_labels)
     return out
 
 
@@ -179,14 +163,12 @@ def _norm(found: Found) -> float:
 
 def _distance_terms(options: Options, state: State, batch: Batch, labels: list[int], tree: tuple) -> dict[int, float]:
     """What the distance to the nearest training row takes from the score of each label."""
-    out, values = {}, dense(batch, state["neighbors"].row.shape[1]).values
+    values, work = dense(batch, state["neighbors"].row.shape[1]).values, np.zeros((1, 4), np.int64)
+    found = Found(np.empty((1, 0), np.int32), np.empty((1, BEST), np.int32), np.empty((1, BEST)), work)
+    predict_batch(*tree, state["scale"], batch, options, found, True)
+    out = {}
     for label in labels:
-        best, scores = np.empty((1, BEST + 1), np.int32), np.empty((1, BEST + 1))
-        work = np.zeros((1, 4), np.int64)
-        found = Found(np.empty((1, 0), np.int32), best[:, :BEST].copy(), scores[:, :BEST].copy(), work)
-        predict_batch(*tree, state["scale"], batch, options, found, True)
-        best[:, :BEST], scores[:, :BEST] = found.labels, found.scores
-        best[0, BEST], scores[0, BEST] = label, 0.0  # a label beyond the best ones
+        best, scores = np.append(found.labels, [[np.int32(label)]], axis=1), np.append(found.scores, [[0.0]], axis=1)
         before = dict(zip(best[0, ::-1].tolist(), scores[0, ::-1].tolist(), strict=True))
         rank_again(state["neighbors"], values, best, scores, work)
         after = dict(zip(best[0, ::-1].tolist(), scores[0, ::-1].tolist(), strict=True))
@@ -205,7 +187,7 @@ def nearest_means(look: Look, labels: list[int]) -> list[tuple[int, float]]:
     nodes, blocks = look.tree, look.blocks
     length = float(np.linalg.norm(look.x))
     leaves = {int(nodes.leaf_of[label]) for label in labels if label < len(nodes.leaf_of)} - {-1}
-    out: list[tuple[int, float]] = []
+    found, cosines = [np.empty(0, np.int32)], [np.empty(0)]
     for leaf in sorted(leaves) if length > 0 else ():
         size = int(nodes.size[leaf])
         if isinstance(blocks, PackedBlocks):
@@ -217,5 +199,8 @@ def nearest_means(look: Look, labels: list[int]) -> list[tuple[int, float]]:
             product = look.x[record >= 0] @ blocks.total[record[record >= 0], :size].astype(np.float64)
             squares = blocks.sq_norm[leaf, :size]
         cosine = np.divide(product, length * np.sqrt(np.maximum(squares, 0)), out=np.zeros(size), where=squares > 0)
-        out += zip(nodes.outputs[leaf, :size].tolist(), np.clip(cosine, -1, 1).tolist(), strict=True)
-    return sorted(out, key=lambda pair: -pair[1])
+        found.append(nodes.outputs[leaf, :size])
+        cosines.append(np.clip(cosine, -1, 1))
+    cosine = np.concatenate(cosines)
+    order = np.argsort(-cosine, kind="stable")
+    return list(zip(np.concatenate(found)[order].tolist(), cosine[order].tolist(), strict=True))

@@ -171,8 +171,8 @@ def explain(options: Options, state: State, batch: Batch, labels: list[int]) -> 
         if label >= n_known:
             out.append(Parts(feature, np.zeros(len(value)), {"no training row": -math.inf}, [], False))
             continue
-        own = columns.weight[:, label].astype(np.float64)
-        weight = projection.weight[lines].astype(np.float64) @ own if options.rank else own[lines]
+        own = columns.weight[:, label] if options.rank else columns.weight[lines, label]
+        weight = projection.weight[lines].astype(np.float64) @ own if options.rank else own.astype(np.float64)
         out.append(Parts(feature, value * weight, {"bias": float(columns.bias[label])}, [], True))
     return out
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.explanation import Parts, Step, binary_step, choice_step, values_of
+from ..core.explanation import Parts, Step, binary_step, choice_step, softmax_outputs, values_of
 from ..core.held import hold
 from ..core.inputs import Batch, Dense
 from ..core.invariants import check_bank, check_candidates, check_scale, check_seen, need, need_no_pruning, need_range
@@ -356,8 +356,8 @@ def _step(options: Options, state: State, row: tuple, node: int, child: int) -> 
     if options.arity == 2:
         return binary_step(node, children, child, float(router.bias[node]), value * weights_of(router, node, feature))
     weights = np.stack([weights_of(router, int(one), feature) for one in children], axis=1)
-    scores = router.bias[children].astype(np.float64), weights
-    return choice_step(node, children, int(np.flatnonzero(children == child)[0]), scores, value)
+    outputs = softmax_outputs(router.bias[children].astype(np.float64), weights, value)
+    return choice_step(node, child, int(np.flatnonzero(children == child)[0]), outputs, value)
 
 
 def tree_table(state: State, max_depth: int | None = None) -> list[dict]:

@@ -17,7 +17,7 @@ def explain_candidates(
     """The scores of some labels for a row that reached some leaves, where some labels were scored."""
     feature, value = row
     steps = {leaf: path_to(state, row, leaf) for leaf in leaves}
-    home = homes(options, state, steps)
+    home = homes(options, state, steps, labels)
     out = []
     for label in labels:
         leaf, place = home.get(label, (leaves[0], -1))
@@ -69,20 +69,17 @@ def path_to(state: State, row: tuple, leaf: int) -> list[Step]:
     return out[::-1]
 
 
-def homes(options: Options, state: State, steps: dict[int, list[Step]]) -> dict[int, tuple[int, int]]:
-    """The leaf of each candidate, and its place there. As `kernels.merge_leaves`."""
+def homes(options: Options, state: State, steps: dict[int, list[Step]], labels: list[int]) -> dict[int, tuple]:
+    """The leaf where each label is likeliest, and its place there. As `kernels.merge_leaves`."""
     candidates: Any = state["candidates"]
-    lists = {leaf: candidates.label[leaf, : candidates.size[leaf]].tolist() for leaf in steps}
-    chance = {
-        leaf: math.prod(step.probability for step in path) if options.beam > 1 else 1.0 for leaf, path in steps.items()
-    }
-    factor = {leaf: chance[leaf] / max(float(state["counts"].total[leaf]), 1e-300) for leaf in steps}
-    read = dict.fromkeys(steps, 0)
-    out: dict[int, tuple[int, int]] = {}
-    while True:
-        chances = {leaf: factor[leaf] * candidates.mass[leaf, at] for leaf, at in read.items() if at < len(lists[leaf])}
-        if not chances:
-            return out
-        leaf = max(chances, key=lambda one: chances[one])
-        out.setdefault(lists[leaf][read[leaf]], (leaf, read[leaf]))
-        read[leaf] += 1
+    chance, out = dict.fromkeys(labels, -1.0), {}
+    for leaf, path in steps.items():
+        factor = math.prod(step.probability for step in path) if options.beam > 1 else 1.0
+        factor /= max(float(state["counts"].total[leaf]), 1e-300)
+        own = candidates.label[leaf, : candidates.size[leaf]]
+        for label in labels:
+            for place in np.flatnonzero(own == label)[:1].tolist():
+                found = factor * float(candidates.mass[leaf, place])
+                if found > chance[label]:
+                    chance[label], out[label] = found, (leaf, place)
+    return out
