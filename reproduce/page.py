@@ -17,7 +17,6 @@ PAPERS = {
         [
             ("Figure 3: what a tree and what one-against-all can represent", "figure_3", "figure_3.py"),
             ("Figure 4: error, time and space", "figure_4", "figure_4.py"),
-            ("Figure 4, earlier: one-against-all with fewer epochs than the tree", "figure_4_earlier", "figure_4.py"),
             ("Figure 4, ALOI: the paper's settings and the best found", "aloi", "aloi.py"),
             ("Figure 5a: in order against permuted", "in_order", "in_order.py"),
             (

@@ -257,10 +257,13 @@ def test_a_script_takes_the_papers_own_set_where_it_is(tmp_path, monkeypatch, ca
     assert X[0].indices[-1] == words[5] + 5 * report.VOCABULARY["enwik9"]
 
 
-def test_the_search_is_the_same_for_every_model_and_sees_no_test_rows(figure_4):
+@pytest.mark.parametrize("start", [1 / 512, 512.0])
+def test_the_search_doubles_or_halves_the_rate_and_sees_no_test_rows(start):
     X, y = load_digits(return_X_y=True)
-    model = report.tuned(RecallTreeClassifier(), NormalizedAdaGrad(), X[:600], y[:600], n_epochs=2, rates=(1e-6, 1.0))
-    assert model.learner.rate == NormalizedAdaGrad().rate and 1 <= model.n_epochs <= 2
+    learner = NormalizedAdaGrad(rate=start)
+    model = report.tuned(RecallTreeClassifier(), learner, X[:600], y[:600], n_epochs=2, trial=(1, 600))
+    assert (model.learner.rate > start) if start < 1 else (model.learner.rate < start)
+    assert np.log2(model.learner.rate / start) % 1 == 0 and 1 <= model.n_epochs <= 2
     assert model.random_state == 0 and model.early_stopping is False and not hasattr(model, "history_")
 
 
