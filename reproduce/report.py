@@ -36,7 +36,7 @@ from benchmarks.tables import markdown_table, numeric_columns, p_text
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#999999"
 VOCABULARY, CONTEXT = {"enwik8": 50_000, "enwik9": 80_001}, 6  # words; how many stand before the one to predict
 CELLS = Path(__file__).resolve().parents[1] / "benchmarks" / "race" / "cells"
-MOST_STEPS = 5  # of a search: how often a rate is doubled or halved
+MOST_RATES = 7  # of a search
 _asked: dict[str, Path] = {}  # the folder of --results, where one was named
 
 
@@ -116,6 +116,21 @@ def next_word(tokens: np.ndarray, name: str = "enwik8") -> tuple[sp.csr_matrix, 
     return sp.csr_matrix((ones, columns.ravel(), starts), shape=(n, CONTEXT * n_words)), windows[:, CONTEXT]
 
 
+def best_rate(accuracy_of, start: float, factor: float = 2.0) -> float:
+    """The rate of the highest accuracy: from `start` up, or else down, by a factor as long as the accuracy rises."""
+    found = {start: accuracy_of(start)}
+    for step in (factor, 1 / factor):
+        rate = start
+        while len(found) <= MOST_RATES:
+            found[rate * step] = accuracy_of(rate * step)
+            if found[rate * step] <= found[rate]:
+                break
+            rate *= step
+        if rate != start:
+            break
+    return max(found, key=lambda one: found[one])
+
+
 def tuned(model, learner, X, y, n_epochs: int, trial: tuple[int, int]):
     """A copy of the model with the rate and the number of epochs that were best on a tenth of the training rows.
 
@@ -124,7 +139,7 @@ def tuned(model, learner, X, y, n_epochs: int, trial: tuple[int, int]):
     on all rows. Both stop after two epochs without improvement. Test rows have no part in it.
     """
     most_epochs, most_rows = trial
-    rows = np.sort(np.random.default_rng(0).permutation(len(y))[:most_rows])
+    few = np.sort(np.random.default_rng(0).permutation(len(y))[:most_rows])
 
     def held_out(rate: float, rows, n_epochs: int) -> tuple[float, int]:
         options = {"learner": replace(learner, rate=rate), "n_epochs": n_epochs, "early_stopping": True}
@@ -132,16 +147,7 @@ def tuned(model, learner, X, y, n_epochs: int, trial: tuple[int, int]):
         gc.collect()  # a gigabyte each
         return fitted.history_[fitted.n_epochs_ - 1]["validation_accuracy"], fitted.n_epochs_
 
-    found = {learner.rate: held_out(learner.rate, rows, most_epochs)}
-    for factor in (2.0, 0.5):
-        for step in range(1, MOST_STEPS + 1):
-            rate = learner.rate * factor**step
-            found[rate] = held_out(rate, rows, most_epochs)
-            if found[rate][0] <= found[rate / factor][0]:
-                break
-        if max(found, key=lambda one: found[one][0]) != learner.rate:
-            break
-    rate = max(found, key=lambda one: found[one][0])
+    rate = best_rate(lambda rate: held_out(rate, few, most_epochs)[0], learner.rate)
     n_epochs = held_out(rate, np.arange(len(y)), n_epochs)[1] if n_epochs > 1 else 1
     return clone(model).set_params(learner=replace(learner, rate=rate), n_epochs=n_epochs, random_state=0)
 
