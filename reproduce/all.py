@@ -44,10 +44,10 @@ class Outcome:
     reason: str = ""
 
 
-# An hour at most on two cores (`--list` tells the seconds of the last run). Left out: Vowpal Wabbit and other peers
-# (`make bench`, `make race`, `make reproduce-spectral-tree`), the search of rates and epochs of the spectral tables
-# (spectral_tree_2015/search.py, whose choices are in its results), and what takes long beside what it adds (text.py,
-# and errors.py and depth.py of the online trees: `make reproduce-recall-tree`, `make reproduce-lom-trees`).
+# At most 75 minutes on two cores (`--list` prints the seconds of the last run). Left out: Vowpal Wabbit and other
+# libraries (`make bench`, `make race`), the search of rates and epochs of the spectral tables
+# (spectral_tree_2015/search.py, whose choices are in its results), and errors.py and depth.py of the online trees
+# (`make reproduce-lom-trees`).
 STEPS = (
     Step("recall_tree_2017/figure_3.py"),
     Step("recall_tree_2017/figure_4.py"),

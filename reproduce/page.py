@@ -39,7 +39,6 @@ PAPERS = {
             ("§3.4: the spread of a router", "spread", "spread.py"),
             ("Table 5: text, one label per row", "table_5", "tables_5_and_6.py"),
             ("Table 6: text, several labels per row", "table_6", "tables_5_and_6.py"),
-            ("Table 6, with other libraries", "multilabel", "multilabel.py"),
             ("Table 7: precision against speed", "table_7", "table_7.py"),
             ("§5 and §6: depth, head classes, a learned map, the filter alone", "discussion", "discussion.py"),
             ("Search of rates and epochs for Tables 4 to 7", "search", "search.py"),

@@ -32,7 +32,7 @@ from benchmarks.origin import commit, machine
 from benchmarks.sets import COUNTS
 from benchmarks.tables import markdown_table, numeric_columns, p_text
 
-# Okabe and Ito's colours, told apart by the colour-blind.
+# Okabe and Ito's colours, which the colour-blind can distinguish.
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#999999"
 VOCABULARY, CONTEXT = {"enwik8": 50_000, "enwik9": 80_001}, 6  # words; how many stand before the one to predict
 CELLS = Path(__file__).resolve().parents[1] / "benchmarks" / "race" / "cells"
@@ -150,11 +150,6 @@ def tuned(model, learner, X, y, n_epochs: int, trial: tuple[int, int]):
     rate = best_rate(lambda rate: held_out(rate, few, most_epochs)[0], learner.rate)
     n_epochs = held_out(rate, np.arange(len(y)), n_epochs)[1] if n_epochs > 1 else 1
     return clone(model).set_params(learner=replace(learner, rate=rate), n_epochs=n_epochs, random_state=0)
-
-
-def p_value(error_a: float, n_a: int, error_b: float, n_b: int) -> float:
-    """Of the N - 1 chi-squared test, from error rates in percent."""
-    return n_minus_1_chi_squared(round(error_a * n_a / 100), n_a, round(error_b * n_b / 100), n_b)[1]
 
 
 def compare(ours: float, n: int, theirs: float | str | None, n_theirs: int, who: str = "paper") -> dict:

@@ -31,7 +31,7 @@ def main() -> None:
                 }
             )
             print(rows[-1], flush=True)
-    notes = ["Test rows, three epochs. Work: routers scored for an answer; no class predictor is ever scored."]
+    notes = ["Test rows, three epochs. Work: routers scored per prediction; no class predictor is ever scored."]
     publish("depth", "Depth of the online trees", rows, notes, args.quick)
 
 

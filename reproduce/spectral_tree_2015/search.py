@@ -5,7 +5,7 @@ import csv
 from models import FACTOR, FLAT, PAPER, SEARCH_ROWS, SEARCHED, SUBSTITUTES, inputs, search
 from report import at_hand, parse, publish
 
-SETS = ["aloi", *SUBSTITUTES["odp"][:1], *SUBSTITUTES["lshtc"]]
+SETS = ["aloi", *SUBSTITUTES["odp"], *SUBSTITUTES["lshtc"]]
 EXTRA = {
     "sets": {"nargs": "*", "default": SETS, "help": "which sets to search; the others keep what was found before"},
 }

@@ -12,7 +12,7 @@ from manyclass.metrics import precision_at_k
 
 SETS = {"lshtc": (4000, 6000, 12_000), "eurlex-4k": (50, 200, 800), "delicious": (50, 200, 800)}
 COLOURS = {PAPER: GREEN, OURS: BLUE}
-# As printed, on LSHTC: who, P@1, P@3, P@5, examples a second. A star: reported by others, on other hardware.
+# As printed, on LSHTC: who, P@1, P@3, P@5, examples per second. A star: reported by others, on other hardware.
 PAPER_ROWS = [
     ("FastXML, 50 trees", 49.35, 32.69, 24.03, "2,000*"),
     ("X1, 15 models", 55.57, 33.84, 24.07, "125*"),
@@ -71,7 +71,7 @@ def draw(found: dict, path) -> None:
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.set_xlabel("examples a second (log scale)")
+        axes.set_xlabel("examples per second (log scale)")
         axes.grid(color="#dddddd", linewidth=0.8)
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("P@1 (%)")

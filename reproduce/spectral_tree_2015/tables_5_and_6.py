@@ -1,6 +1,6 @@
 """Tables 5 and 6 of the spectral paper: the tree and a flat low-rank model on text, one label per row or several.
 
-ODP and LSHTC if they are in MANYCLASS_DATA; else WordNet and revdict, and three sets with several labels per row.
+ODP and LSHTC if they are in MANYCLASS_DATA; else WordNet, and three sets with several labels per row.
 """
 
 import gc
