@@ -90,7 +90,7 @@ def main() -> None:
         "Paper (§IV, Figures 1 to 3; plots without numbers): time and accuracy of the MLOM tree "
         "are at the level of the LOM tree's; there LOM tree and one-against-all are Vowpal Wabbit's.",
         f"Ours: {n_epochs} epochs for all, one core, compiling left out, all test rows in one call. the paper's: the "
-        "median everywhere, one leaf per class. ours − LOM tree: points of error, McNemar's exact test on the same rows.",
+        "median everywhere, one leaf per class. ours − LOM tree: points of error, McNemar's exact test, same rows.",
         "VW: Vowpal Wabbit's log_multi and oaa as the last `make race` measured them, on the published split.",
     ]
     path = publish(
