@@ -8,6 +8,7 @@ import contextlib
 import json
 import math
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -42,6 +43,7 @@ class Outcome:
     state: str
     seconds: float
     reason: str = ""
+    processor: float = 0.0  # seconds of processor time, which other programs change little
 
 
 # At most 75 minutes on two cores (`--list` prints the seconds of the last run). Left out: Vowpal Wabbit and other
@@ -76,7 +78,7 @@ STEPS = (
 def run(step: Step, quick: bool, limit: float) -> Outcome:
     """Run one script, its output passed on line by line, in a process group that ends with it."""
     command = [sys.executable, str(HERE / step.script), *(["--quick"] if quick else []), *step.options]
-    start = time.perf_counter()
+    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     lines, late = [], threading.Event()
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, encoding="utf-8",
@@ -95,7 +97,9 @@ def run(step: Step, quick: bool, limit: float) -> Outcome:
             if process.poll() is None:
                 end(process)
     state, reason = judge(status, lines, late.is_set(), limit)
-    return Outcome(step, state, time.perf_counter() - start, reason)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Outcome(step, state, time.perf_counter() - start, reason, processor)
 
 
 def end(process: subprocess.Popen) -> None:
@@ -134,7 +138,10 @@ def remember(outcomes: list[Outcome]) -> None:
     """Keep when each script was last run, how long it took and what became of it, for the page and for --list."""
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     runs = read_runs(HERE) | {
-        outcome.step.script: {"seconds": round(outcome.seconds), "state": outcome.state, "date": now}
+        outcome.step.script: {
+            "seconds": round(outcome.seconds), "processor": round(outcome.processor), "state": outcome.state,
+            "date": now,
+        }  # fmt: skip
         for outcome in outcomes
     }
     runs = {step.script: runs[step.script] for step in STEPS if step.script in runs}

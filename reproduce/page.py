@@ -131,7 +131,7 @@ def write_page(root: Path, page: Path, quick: bool = False) -> list[str]:
 
 
 def read_runs(root: Path) -> dict[str, dict]:
-    """{script: seconds, state and date of its last run}, as `all.py` wrote it."""
+    """{script: seconds, processor time, state and date of its last run}, as `all.py` wrote it."""
     path = root / RUNS
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
@@ -141,10 +141,11 @@ def runs_of(root: Path) -> list[str]:
     runs = read_runs(root)
     if not runs:
         return []
-    lines = [f"| {script} | {run['state']} | {run['seconds']} | {run['date']} |" for script, run in runs.items()]
-    total = sum(run["seconds"] for run in runs.values())
-    head = ["| script | state | seconds | run ended |", "| --- | --- | ---: | --- |"]
-    return ["## The run\n", *head, *lines, f"| in all | | {total} | |", ""]
+    keys = ("state", "seconds", "processor", "date")
+    lines = [f"| {script} | {' | '.join(str(run[key]) for key in keys)} |" for script, run in runs.items()]
+    seconds, processor = (sum(run[key] for run in runs.values()) for key in keys[1:3])
+    head = ["| script | state | seconds | seconds of processor time | run ended |", "| --- | --- | ---: | ---: | --- |"]
+    return ["## The run\n", *head, *lines, f"| in all | | {seconds} | {processor} | |", ""]
 
 
 def results_of(root: Path, folder: str, quick: bool) -> Path:

@@ -144,14 +144,14 @@ def test_every_script_of_the_page_and_of_the_run_is_there():
 def test_runs_are_kept_and_shown(results, monkeypatch):
     monkeypatch.setattr(driver, "HERE", results / "reproduce")
     steps = driver.STEPS[:2]
-    driver.remember([driver.Outcome(steps[0], driver.DONE, 7.4), driver.Outcome(steps[1], driver.FAILED, 2.0)])
-    driver.remember([driver.Outcome(steps[1], driver.DONE, 3.0)])
+    driver.remember([driver.Outcome(steps[0], driver.DONE, 7.4, "", 4.0), driver.Outcome(steps[1], driver.FAILED, 2.0)])
+    driver.remember([driver.Outcome(steps[1], driver.DONE, 3.0, "", 2.2)])
     runs = page.read_runs(results / "reproduce")
     assert {script: (run["state"], run["seconds"]) for script, run in runs.items()} == {
         steps[0].script: (driver.DONE, 7), steps[1].script: (driver.DONE, 3),
     }  # fmt: skip
     page.write_page(results / "reproduce", results / "page.md")
-    assert "| in all | | 10 | |" in (results / "page.md").read_text(encoding="utf-8")
+    assert "| in all | | 10 | 6 | |" in (results / "page.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -182,6 +182,7 @@ def folder(tmp_path, monkeypatch):
 def test_what_becomes_of_a_script(folder, script, state, reason):
     outcome = driver.run(driver.Step(script), quick=False, limit=600.0)
     assert (outcome.state, outcome.reason) == (state, reason)
+    assert 0.0 < outcome.processor
 
 
 def test_a_script_that_takes_too_long_is_ended(folder):
