@@ -137,13 +137,10 @@ def report(outcomes: list[Outcome], missing: list[str]) -> int:
 def remember(outcomes: list[Outcome]) -> None:
     """Keep when each script was last run, how long it took and what became of it, for the page and for --list."""
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    runs = read_runs(HERE) | {
-        outcome.step.script: {
-            "seconds": round(outcome.seconds), "processor": round(outcome.processor), "state": outcome.state,
-            "date": now,
-        }  # fmt: skip
-        for outcome in outcomes
-    }
+    runs = read_runs(HERE)
+    for one in outcomes:
+        took = {"seconds": round(one.seconds), "processor": round(one.processor)}
+        runs[one.step.script] = {**took, "state": one.state, "date": now}
     runs = {step.script: runs[step.script] for step in STEPS if step.script in runs}
     (HERE / RUNS).write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
 
