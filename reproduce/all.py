@@ -56,7 +56,7 @@ STEPS = (
     Step("recall_tree_2017/aloi.py"),
     Step("recall_tree_2017/in_order.py"),
     Step("recall_tree_2017/candidates_and_path_features.py"),
-    Step("recall_tree_2017/bernstein.py", ("--tokens", "1000000", "--crossed-tokens", "200000")),
+    Step("recall_tree_2017/bernstein.py", ("--tokens", "500000", "--crossed-tokens", "200000")),
     Step("recall_tree_2017/printed_rules.py"),
     Step("spectral_tree_2015/table_1.py"),
     Step("spectral_tree_2015/topics.py"),

@@ -7,7 +7,20 @@ import gc
 
 import numpy as np
 import scipy.sparse as sp
-from models import BITS, FLAT, MOST_CELLS, OURS, PAPER, RANKS, SUBSTITUTES, TITLES, TOO_SLOW, inputs, recall_of_frequent, run
+from models import (
+    BITS,
+    FLAT,
+    MOST_CELLS,
+    OURS,
+    PAPER,
+    RANKS,
+    SUBSTITUTES,
+    TITLES,
+    TOO_SLOW,
+    inputs,
+    recall_of_frequent,
+    run,
+)
 from report import at_hand, paired, parse, publish
 
 from manyclass.datasets import available
