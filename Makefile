@@ -75,7 +75,7 @@ reproduce-spectral-tree: .venv/.installed-plot
 	  $(BIN)/python reproduce/spectral_tree_2015/$$script || exit 1; done
 
 reproduce-label-tree: .venv/.installed-plot
-	@for script in online.py ablation.py slim.py; do $(BIN)/python reproduce/label_tree/$$script || exit 1; done
+	@for script in online.py ablation.py slim.py memory.py; do $(BIN)/python reproduce/label_tree/$$script || exit 1; done
 
 reproduce-files: .venv/.installed-plot
 	@for script in parsing.py memory.py mutated_lines.py mutated_models.py kills.py precision.py; do \

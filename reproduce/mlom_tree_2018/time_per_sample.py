@@ -10,7 +10,7 @@ from manyclass import LomTreeClassifier, MlomTreeClassifier
 PIECE, REPEATS = 1000, 3
 KINDS = {
     "LOM tree": (LomTreeClassifier, {}),
-    "MLOM tree": (MlomTreeClassifier, {}),
+    "MLOM tree, ours": (MlomTreeClassifier, {}),
     "MLOM tree, the paper's": (MlomTreeClassifier, {"centre": "median", "guests": False}),
 }
 
