@@ -77,8 +77,9 @@ Written by `make reproduce` from the tables in `reproduce/*/results` and from `r
 are filled in from the same tables. Under each heading: the table with the paper's number and ours, when and
 where it was measured, the plot. Differences of rates are in points. Two models on the same test rows are compared by
 McNemar's exact test, with the interval of Bonett and Price; a number of a paper by the N − 1 chi-squared test, with
-Newcombe's interval. Tables whose script has changed since they were measured say so; they may still have the N − 1
-test everywhere. `python reproduce/all.py --page-only` writes the page anew without running anything.
+Newcombe's interval. A table whose script has changed since it was measured says so. Other programs may have run at the
+same time, so seconds are upper bounds; speed is measured by `make bench`. `python reproduce/all.py --page-only` writes
+the page anew without running anything.
 """
 BEYOND = "Beyond the papers"
 CONCLUSIONS = "conclusions.md"  # written by hand; its figures are filled in (figures.py)

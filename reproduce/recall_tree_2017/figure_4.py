@@ -141,7 +141,7 @@ def table(found: dict[str, dict[str, dict]], own: dict[str, str]) -> list[dict]:
                     "test rows": f"{n:,}",
                     "hyperplanes": f"{told['work']:,.0f}",
                     "training s": f"{told['train']:.1f}",
-                    "µs per prediction": f"{told['predict']:,.1f}",
+                    "µs a prediction": f"{told['predict']:,.1f}",
                     "model MB": f"{told['bytes'] / 1e6:,.1f}",
                     "MB / one-against-all's": f"{told['bytes'] / flat['bytes']:.2f}",
                 }
@@ -154,7 +154,7 @@ def draw(found: dict, path) -> None:
     figure, panels = plt.subplots(1, 3, figsize=(13.0, 4.3), layout="constrained")
     kinds = [
         ("test error (%)", lambda told: 100 * (1 - told["correct"].mean()), "{:.0f}"),
-        ("µs per prediction, one core (log scale)", lambda told: told["predict"], "{:.3g}"),
+        ("µs a prediction, one core (log scale)", lambda told: told["predict"], "{:.3g}"),
         ("model MB (log scale)", lambda told: told["bytes"] / 1e6, "{:.3g}"),
     ]
     for axes, (what, value, form) in zip(panels, kinds, strict=True):
@@ -204,7 +204,7 @@ def write(found: dict, own: dict[str, str], quick: bool) -> None:
         "RecallTreeClassifier. Both, one-against-all and the LOM tree had the same search on each set: the learner's "
         "rate was doubled, or halved, as long as the accuracy on held-out rows rose, then the number of epochs was "
         "chosen by early stopping, both on a tenth of the training rows; the model was then trained on all of them.",
-        "One core; training seconds (without the search) and µs per prediction (all test rows in one call) without "
+        "One core; training seconds (without the search) and µs a prediction (all test rows in one call) without "
         f"compiling. Above {MANY_CLASSES:,} classes one-against-all learns from {N_NEGATIVES} drawn negatives, and its "
         "weights are hashed into one table. model MB holds all that further learning needs. hyperplanes: mean of the "
         "first 2,000 test rows.",
