@@ -2,7 +2,7 @@
 
 import csv
 
-from models import FACTOR, FLAT, PAPER, SEARCH_ROWS, SEARCHED, SUBSTITUTES, TOO_SLOW, inputs, search
+from models import FACTOR, FLAT, PAPER, SEARCH_ROWS, SEARCHED, SUBSTITUTES, inputs, search
 from report import at_hand, parse, publish
 
 SETS = ["aloi", *SUBSTITUTES["odp"], *SUBSTITUTES["lshtc"]]
@@ -20,7 +20,7 @@ def main() -> None:
             found = list(csv.DictReader(file))
     for name in at_hand(args.sets):
         rows = inputs(name, args.quick)
-        for who in (FLAT,) if name in TOO_SLOW else (PAPER, FLAT):
+        for who in (PAPER, FLAT):
             X, y, _, _ = rows[who]
             new = search(name, who, X, y)
             found = [one for one in found if (one["data"], one["model"]) != (name, who)] + new
