@@ -48,7 +48,6 @@ PAPERS = {
         "online_tree_2013",
         [
             ("Table 1: root split against random partitions", "table_1", "table_1.py"),
-            ("Table 1, MNIST", "table_1_mnist", "table_1.py"),
         ],
     ),
     "Modified Logarithmic Time Online Multiclass Train and Prediction (MLOM tree, 2018)": (
