@@ -5,8 +5,8 @@
 # make release-check        build wheel and sdist, install the wheel in an empty environment, run the README example there
 # make clean  remove everything that make made
 # make fuzz N=1000000       hostile model files (hours); BOUNDSCHECK=1 checks every index in the kernels, JOBS=2 processes
-# make reproduce            rerun the papers and write docs/reproduction.md (needs MANYCLASS_DATA; an hour on two cores)
-# make reproduce QUICK=1    the same on small slices, a check that the scripts run (four minutes once compiled)
+# make reproduce            rerun the papers and write docs/reproduction.md (needs MANYCLASS_DATA; 75 minutes on two cores)
+# make reproduce QUICK=1    the same on small slices, a check that the scripts run (five minutes once compiled)
 # make reproduce-recall-tree    tables and plots of the Recall Tree paper (needs MANYCLASS_DATA; an hour)
 # make reproduce-label-tree     ablation and online tables of the label tree (needs MANYCLASS_DATA; ten minutes)
 # make reproduce-lom-trees      tables of the LOM and MLOM trees (needs MANYCLASS_DATA; half an hour)
