@@ -5,12 +5,12 @@
 # make release-check        build wheel and sdist, install the wheel in an empty environment, run the README example there
 # make clean  remove everything that make made
 # make fuzz N=1000000       hostile model files (hours); BOUNDSCHECK=1 checks every index in the kernels, JOBS=2 processes
-# make reproduce            rerun the papers and write docs/reproduction.md (needs MANYCLASS_DATA; an hour on two cores)
-# make reproduce QUICK=1    the same on small slices, a check that the scripts run (four minutes once compiled)
+# make reproduce            rerun the papers and write docs/reproduction.md (needs MANYCLASS_DATA; 75 minutes on two cores)
+# make reproduce QUICK=1    the same on small slices, a check that the scripts run (five minutes once compiled)
 # make reproduce-recall-tree    tables and plots of the Recall Tree paper (needs MANYCLASS_DATA; an hour)
 # make reproduce-label-tree     ablation and online tables of the label tree (needs MANYCLASS_DATA; ten minutes)
 # make reproduce-lom-trees      tables of the LOM and MLOM trees (needs MANYCLASS_DATA; half an hour)
-# make reproduce-spectral-tree  tables of the spectral tree, with other packages (needs MANYCLASS_DATA; half an hour)
+# make reproduce-spectral-tree  tables of the spectral tree and their search (needs MANYCLASS_DATA; an hour)
 # make reproduce-files      parsing speed, damaged lines and models, interrupted training, rounded weights (half an hour)
 # make reproduce-theory     the theorems, bounds and remarks of the papers, counted (a minute)
 # make race                 our estimators and other packages on the same rows, writes docs/race.md (hours)
@@ -60,7 +60,7 @@ reproduce: .venv/.installed-plot
 	@$(BIN)/python reproduce/all.py $(if $(QUICK),--quick) $(REPRODUCE)
 
 RECALL_TREE := $(addprefix reproduce/recall_tree_2017/,figure_3.py figure_4.py aloi.py candidates_and_path_features.py bernstein.py \
-  in_order.py printed_rules.py text.py)
+  in_order.py printed_rules.py)
 
 reproduce-recall-tree: .venv/.installed-plot
 	@for script in $(RECALL_TREE); do echo "== $$script" && $(BIN)/python $$script || exit 1; done
@@ -73,10 +73,9 @@ reproduce-lom-trees: .venv/.installed-plot
 reproduce-spectral-tree: .venv/.installed-plot
 	@for script in table_1.py search.py aloi.py spread.py topics.py tables_5_and_6.py table_7.py discussion.py; do \
 	  $(BIN)/python reproduce/spectral_tree_2015/$$script || exit 1; done
-	@$(BIN)/python reproduce/spectral_tree_2015/multilabel.py --folder .venv/peers
 
 reproduce-label-tree: .venv/.installed-plot
-	@for script in online.py ablation.py slim.py; do $(BIN)/python reproduce/label_tree/$$script || exit 1; done
+	@for script in online.py ablation.py slim.py memory.py; do $(BIN)/python reproduce/label_tree/$$script || exit 1; done
 
 reproduce-files: .venv/.installed-plot
 	@for script in parsing.py memory.py mutated_lines.py mutated_models.py kills.py precision.py; do \

@@ -17,7 +17,6 @@ PAPERS = {
         [
             ("Figure 3: what a tree and what one-against-all can represent", "figure_3", "figure_3.py"),
             ("Figure 4: error, time and space", "figure_4", "figure_4.py"),
-            ("Figure 4, earlier: one-against-all with fewer epochs than the tree", "figure_4_earlier", "figure_4.py"),
             ("Figure 4, ALOI: the paper's settings and the best found", "aloi", "aloi.py"),
             ("Figure 5a: in order against permuted", "in_order", "in_order.py"),
             (
@@ -40,7 +39,6 @@ PAPERS = {
             ("§3.4: the spread of a router", "spread", "spread.py"),
             ("Table 5: text, one label per row", "table_5", "tables_5_and_6.py"),
             ("Table 6: text, several labels per row", "table_6", "tables_5_and_6.py"),
-            ("Table 6, with other libraries", "multilabel", "multilabel.py"),
             ("Table 7: precision against speed", "table_7", "table_7.py"),
             ("§5 and §6: depth, head classes, a learned map, the filter alone", "discussion", "discussion.py"),
             ("Search of rates and epochs for Tables 4 to 7", "search", "search.py"),
@@ -50,7 +48,6 @@ PAPERS = {
         "online_tree_2013",
         [
             ("Table 1: root split against random partitions", "table_1", "table_1.py"),
-            ("Table 1, MNIST", "table_1_mnist", "table_1.py"),
         ],
     ),
     "Modified Logarithmic Time Online Multiclass Train and Prediction (MLOM tree, 2018)": (
@@ -79,8 +76,9 @@ Written by `make reproduce` from the tables in `reproduce/*/results` and from `r
 are filled in from the same tables. Under each heading: the table with the paper's number and ours, when and
 where it was measured, the plot. Differences of rates are in points. Two models on the same test rows are compared by
 McNemar's exact test, with the interval of Bonett and Price; a number of a paper by the N − 1 chi-squared test, with
-Newcombe's interval. Tables whose script has changed since they were measured say so; they may still have the N − 1
-test everywhere. `python reproduce/all.py --page-only` writes the page anew without running anything.
+Newcombe's interval. A table whose script has changed since it was measured says so. Other programs may have run at the
+same time, so seconds are upper bounds; speed is measured by `make bench`. `python reproduce/all.py --page-only` writes
+the page anew without running anything.
 """
 BEYOND = "Beyond the papers"
 CONCLUSIONS = "conclusions.md"  # written by hand; its figures are filled in (figures.py)
@@ -133,7 +131,7 @@ def write_page(root: Path, page: Path, quick: bool = False) -> list[str]:
 
 
 def read_runs(root: Path) -> dict[str, dict]:
-    """{script: seconds, state and date of its last run}, as `all.py` wrote it."""
+    """{script: seconds, processor time, state and date of its last run}, as `all.py` wrote it."""
     path = root / RUNS
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
@@ -143,10 +141,11 @@ def runs_of(root: Path) -> list[str]:
     runs = read_runs(root)
     if not runs:
         return []
-    lines = [f"| {script} | {run['state']} | {run['seconds']} | {run['date']} |" for script, run in runs.items()]
-    total = sum(run["seconds"] for run in runs.values())
-    head = ["| script | state | seconds | run ended |", "| --- | --- | ---: | --- |"]
-    return ["## The run\n", *head, *lines, f"| in all | | {total} | |", ""]
+    keys = ("state", "seconds", "processor", "date")
+    lines = [f"| {script} | {' | '.join(str(run[key]) for key in keys)} |" for script, run in runs.items()]
+    seconds, processor = (sum(run[key] for run in runs.values()) for key in keys[1:3])
+    head = ["| script | state | seconds | seconds of processor time | run ended |", "| --- | --- | ---: | ---: | --- |"]
+    return ["## The run\n", *head, *lines, f"| in all | | {seconds} | {processor} | |", ""]
 
 
 def results_of(root: Path, folder: str, quick: bool) -> Path:

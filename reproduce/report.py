@@ -11,7 +11,6 @@ import json
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
-from operator import itemgetter
 from pathlib import Path
 
 import matplotlib
@@ -33,11 +32,11 @@ from benchmarks.origin import commit, machine
 from benchmarks.sets import COUNTS
 from benchmarks.tables import markdown_table, numeric_columns, p_text
 
-# Okabe and Ito's colours, told apart by the colour-blind.
+# Okabe and Ito's colours, which the colour-blind can distinguish.
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#999999"
 VOCABULARY, CONTEXT = {"enwik8": 50_000, "enwik9": 80_001}, 6  # words; how many stand before the one to predict
 CELLS = Path(__file__).resolve().parents[1] / "benchmarks" / "race" / "cells"
-RATES = (0.5, 1.0, 2.0)  # of a search: factors of the learner's rate
+MOST_RATES = 7  # of a search
 _asked: dict[str, Path] = {}  # the folder of --results, where one was named
 
 
@@ -117,27 +116,40 @@ def next_word(tokens: np.ndarray, name: str = "enwik8") -> tuple[sp.csr_matrix, 
     return sp.csr_matrix((ones, columns.ravel(), starts), shape=(n, CONTEXT * n_words)), windows[:, CONTEXT]
 
 
-def tuned(model, learner, X, y, n_epochs: int, rates=RATES):
+def best_rate(accuracy_of, start: float, factor: float = 2.0) -> float:
+    """The rate of the highest accuracy: from `start` up, or else down, by a factor as long as the accuracy rises."""
+    found = {start: accuracy_of(start)}
+    for step in (factor, 1 / factor):
+        rate = start
+        while len(found) <= MOST_RATES:
+            found[rate * step] = accuracy_of(rate * step)
+            if found[rate * step] <= found[rate]:
+                break
+            rate *= step
+        if rate != start:
+            break
+    return max(found, key=lambda one: found[one])
+
+
+def tuned(model, learner, X, y, n_epochs: int, trial: tuple[int, int]):
     """A copy of the model with the rate and the number of epochs that were best on a tenth of the training rows.
 
-    The search is the same for every model: each factor of the learner's rate, at most `n_epochs` epochs, early stopping
-    after two epochs without improvement. Test rows have no part in it.
+    The search is the same for every model. First the learner's rate is doubled, or halved, as long as the accuracy on
+    held-out rows rises; `trial` limits (epochs, rows) of these trials. Then the epochs, at most `n_epochs`, are chosen
+    on all rows. Both stop after two epochs without improvement. Test rows have no part in it.
     """
-    best = -1.0, learner, n_epochs
-    for factor in rates:
-        trial = replace(learner, rate=factor * learner.rate)
-        options = {"learner": trial, "n_epochs": n_epochs, "early_stopping": True, "random_state": 0}
-        fitted = clone(model).set_params(**options).fit(X, y)
-        accuracy = fitted.history_[fitted.n_epochs_ - 1]["validation_accuracy"]
-        best = max(best, (accuracy, trial, fitted.n_epochs_), key=itemgetter(0))
-        del fitted
+    most_epochs, most_rows = trial
+    few = np.sort(np.random.default_rng(0).permutation(len(y))[:most_rows])
+
+    def held_out(rate: float, rows, n_epochs: int) -> tuple[float, int]:
+        options = {"learner": replace(learner, rate=rate), "n_epochs": n_epochs, "early_stopping": True}
+        fitted = clone(model).set_params(**options, random_state=0).fit(X[rows], y[rows])
         gc.collect()  # a gigabyte each
-    return clone(model).set_params(learner=best[1], n_epochs=best[2], random_state=0)
+        return fitted.history_[fitted.n_epochs_ - 1]["validation_accuracy"], fitted.n_epochs_
 
-
-def p_value(error_a: float, n_a: int, error_b: float, n_b: int) -> float:
-    """Of the N - 1 chi-squared test, from error rates in percent."""
-    return n_minus_1_chi_squared(round(error_a * n_a / 100), n_a, round(error_b * n_b / 100), n_b)[1]
+    rate = best_rate(lambda rate: held_out(rate, few, most_epochs)[0], learner.rate)
+    n_epochs = held_out(rate, np.arange(len(y)), n_epochs)[1] if n_epochs > 1 else 1
+    return clone(model).set_params(learner=replace(learner, rate=rate), n_epochs=n_epochs, random_state=0)
 
 
 def compare(ours: float, n: int, theirs: float | str | None, n_theirs: int, who: str = "paper") -> dict:

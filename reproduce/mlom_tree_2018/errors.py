@@ -1,7 +1,7 @@
 """LOM and MLOM tree on ALOI and Isolet: test error beside the papers', depth, work and balance.
 
 The paper's errors: Choromanska and Langford (2015), at most 20 passes, up to 64 K - 1 nodes, nine tenths of the rows to
-learn. ALOI's split at hand is of that size too. Isolet's published one is not: the paper's numbers stand beside 90/10.
+learn. ALOI's split here is of that size too. Isolet's published one is not: the paper's numbers stand beside 90/10.
 """
 
 import numpy as np
@@ -71,7 +71,7 @@ def main() -> None:
                         "work": f"{told['work']:.1f}",
                         "balance": balance(model),
                         "training s": f"{np.median(seconds):.1f}",
-                        "µs a prediction": f"{1e6 * predict / len(y_test):.1f}",
+                        "µs per prediction": f"{1e6 * predict / len(y_test):.1f}",
                     }
                 )
                 print(name, split, setting, rows[-1]["our error %"], flush=True)

@@ -23,7 +23,7 @@ REPEATS = 5  # predictions of all test rows; the median counts
 
 
 def measure(kind, options: dict, X, y, X_test, y_test) -> dict:
-    """Seconds to train, µs a prediction, accuracy; code compiled beforehand."""
+    """Seconds to train, µs per prediction, accuracy; code compiled beforehand."""
     model = kind(**options)
     train, predict = fit_and_predict(model, X, y, X_test, REPEATS)
     told = model.diagnose(X_test, y_test)
@@ -81,16 +81,16 @@ def main() -> None:
                     **paired(told["correct"], beside, LOM),
                     "VW error % (race, published split)": vw_error(name, VW[who]) if who in VW else None,
                     "training s": f"{told['train']:.2f}",
-                    "µs a prediction": f"{told['predict']:.2f}",
+                    "µs per prediction": f"{told['predict']:.2f}",
                     "hyperplanes": f"{told['work']:.1f}",
                     "test rows": f"{len(told['correct']):,}",
                 }
             )
     notes = [
-        "Paper (§IV, Figures 1 to 3; plots without numbers in the text at hand): time and accuracy of the MLOM tree "
+        "Paper (§IV, Figures 1 to 3; plots without numbers): time and accuracy of the MLOM tree "
         "are at the level of the LOM tree's; there LOM tree and one-against-all are Vowpal Wabbit's.",
         f"Ours: {n_epochs} epochs for all, one core, compiling left out, all test rows in one call. the paper's: the "
-        "median everywhere, one leaf a class. ours − LOM tree: points of error, McNemar's exact test on the same rows.",
+        "median everywhere, one leaf per class. ours − LOM tree: points of error, McNemar's exact test, same rows.",
         "VW: Vowpal Wabbit's log_multi and oaa as the last `make race` measured them, on the published split.",
     ]
     path = publish(

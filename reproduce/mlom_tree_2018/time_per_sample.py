@@ -10,7 +10,7 @@ from manyclass import LomTreeClassifier, MlomTreeClassifier
 PIECE, REPEATS = 1000, 3
 KINDS = {
     "LOM tree": (LomTreeClassifier, {}),
-    "MLOM tree": (MlomTreeClassifier, {}),
+    "MLOM tree, ours": (MlomTreeClassifier, {}),
     "MLOM tree, the paper's": (MlomTreeClassifier, {"centre": "median", "guests": False}),
 }
 
@@ -39,7 +39,7 @@ def main() -> None:
     rows = [
         {
             "model": name,
-            "first 1000 rows, µs a row": f"{times[0]:.1f}",
+            "first 1000 rows, µs per row": f"{times[0]:.1f}",
             "first tenth (median)": f"{np.median(times[:tenth]):.1f}",
             "last tenth (median)": f"{np.median(times[-tenth:]):.1f}",
         }
@@ -50,7 +50,7 @@ def main() -> None:
         "of three passes."
     ]
     path = publish("time_per_sample", "Time spent on a sample", rows, notes, args.quick)
-    figure, axes = new_plot("rows learned (thousands)", "µs a row", "Time spent on a sample, ALOI")
+    figure, axes = new_plot("rows learned (thousands)", "µs per row", "Time spent on a sample, ALOI")
     for (name, times), colour in zip(spent.items(), (ORANGE, BLUE, GREEN), strict=True):
         axes.plot(np.arange(1, len(times) + 1), times, color=colour, label=name)
     axes.set_ylim(0)

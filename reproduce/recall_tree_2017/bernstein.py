@@ -35,12 +35,13 @@ EXTRA = {
 
 def sets(args):
     """(name, rows, options) of each data set."""
+    small = {"table_bits": 22} if args.quick else {}
     words_of = own_or_substitute("enwik9", "enwik8")
     if at_hand([words_of]):
         train, _, test = load(words_of)
         X_test, y_test = next_word(test[: 2_000 if args.quick else 100_000], words_of)
-        # One-hot words want a step size for each weight: chosen on the validation words.
-        words = {"learner": AdaGrad(), "n_epochs": 1}
+        # One-hot words need a step size for each weight: chosen on the validation words.
+        words = {"learner": AdaGrad(), "n_epochs": 1, **small}
         X_train, y_train = next_word(train[: 20_000 if args.quick else args.tokens], words_of)
         yield words_of, (X_train, y_train, X_test, y_test), words
         n = 10_000 if args.quick else args.crossed_tokens
@@ -49,7 +50,7 @@ def sets(args):
     X_train, y_train, X_test, y_test = load_tfidf("wordnet-hypernym")
     if args.quick:
         X_train, y_train, X_test, y_test = X_train[::10], y_train[::10], X_test[::10], y_test[::10]
-    yield "wordnet", (X_train, y_train, X_test, y_test), {"n_epochs": 2 if args.quick else 5}
+    yield "wordnet", (X_train, y_train, X_test, y_test), {"n_epochs": 2 if args.quick else 5, **small}
 
 
 def main() -> None:

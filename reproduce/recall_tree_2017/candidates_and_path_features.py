@@ -17,7 +17,7 @@ LEARNER = NormalizedAdaGrad(rate=2.0)
 
 
 def main() -> None:
-    args = parse(__doc__, epochs={"type": int, "default": 10, "help": "passes over the rows (10)"})
+    args = parse(__doc__, epochs={"type": int, "default": 5, "help": "passes over the rows (5)"})
     X_train, y_train, X_test, y_test = load_or_skip("aloi")
     n_epochs = args.epochs
     if args.quick:

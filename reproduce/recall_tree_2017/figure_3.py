@@ -15,7 +15,7 @@ N_CELLS, N_TEST, DEPTH, PIXELS = 16, 10_000, 8, 300
 # Columns cut at different heights; labels 0 and 1 have two places each, and no linear predictor can claim both.
 CUTS, HEIGHTS = np.array([-0.5, 0.0, 0.5]), np.array([-0.3, 0.3, -0.3, 0.3])
 LABELS = np.array([[0, 1], [2, 3], [4, 0], [1, 5]])  # of each column: below, above
-# Okabe and Ito's colours, and each again mixed with white: told apart by the colour-blind.
+# Okabe and Ito's colours, and each again mixed with white: the colour-blind can distinguish them.
 FULL = [to_rgb(colour) for colour in (BLUE, ORANGE, GREEN, PURPLE, "#56B4E9", "#D55E00", "#F0E442", "#777777")]
 PALETTE = ListedColormap([*FULL, *(tuple(0.4 * part + 0.6 for part in colour) for colour in FULL)][:N_CELLS])
 FLAT = "one-against-all"
@@ -37,7 +37,7 @@ def nearest(X: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def splits(X: np.ndarray) -> np.ndarray:
-    """The answer of a tree of seven splits, its eight leaves with six labels."""
+    """The predictions of a tree of seven splits, its eight leaves with six labels."""
     column = np.digitize(X[:, 0], CUTS)
     return LABELS[column, (X[:, 1] > HEIGHTS[column]).astype(int)]
 
@@ -58,11 +58,11 @@ def models(n_epochs: int, seed: int) -> dict:
     }
 
 
-def rows_of(answer, n_train: int, seed: int):
+def rows_of(truth, n_train: int, seed: int):
     """Points of the square and their labels."""
     rng = np.random.default_rng(seed)
     X, X_test = (rng.uniform(-1, 1, (n, 2)).astype(np.float32) for n in (n_train, N_TEST))
-    return X, answer(X), X_test, answer(X_test)
+    return X, truth(X), X_test, truth(X_test)
 
 
 def main() -> None:
@@ -70,12 +70,12 @@ def main() -> None:
     n_train, n_epochs, n_seeds = (4_000, 5, 1) if args.quick else (20_000, 20, 5)
     grid = np.stack(np.meshgrid(*2 * [np.linspace(-1, 1, PIXELS)]), axis=-1).reshape(-1, 2).astype(np.float32)
     rows, regions, correct = [], {}, {}
-    for problem, answer in PROBLEMS.items():
-        regions[problem, "the problem"] = answer(grid), None
+    for problem, truth in PROBLEMS.items():
+        regions[problem, "the problem"] = truth(grid), None
         told: dict[str, list[dict]] = {}
         results: dict[str, list[np.ndarray]] = {}
         for seed in range(n_seeds):
-            X, y, X_test, y_test = rows_of(answer, n_train, seed)
+            X, y, X_test, y_test = rows_of(truth, n_train, seed)
             for name, model in models(n_epochs, seed).items():
                 told.setdefault(name, []).append(model.fit(X, y).diagnose(X_test, y_test))
                 results.setdefault(name, []).append(model.predict(X_test) == y_test)
@@ -101,7 +101,7 @@ def main() -> None:
         "the right one by a decision tree; path features give the best of both. The problems here are of the same two "
         "kinds, not the same drawings.",
         f"Ours: {n_train:,} training and {N_TEST:,} test points of a square, {n_epochs} epochs, {n_seeds} seeds; the "
-        f"picture shows the first. tree: LomTreeClassifier(max_depth={DEPTH}), one label a leaf. Recall Tree: one "
+        f"picture shows the first. tree: LomTreeClassifier(max_depth={DEPTH}), one label per leaf. Recall Tree: one "
         "path, always to a leaf, of the same depth; crossed: weights of its own for each (node, label) on the path. "
         "p: McNemar's exact test over the test points of all seeds; all models learn for the same number of epochs.",
     ]
@@ -123,15 +123,15 @@ def error_of(told: list[dict]) -> np.ndarray:
 
 
 def draw(regions: dict, path) -> None:
-    """One row a problem; what each model answers, with black lines where the truth changes."""
+    """One row per problem; what each model predicts, with black lines where the truth changes."""
     names = ["the problem", *DRAWN]
     figure, panels = plt.subplots(2, len(names), figsize=(3.0 * len(names), 6.6), layout="constrained")
     for i, problem in enumerate(PROBLEMS):
         truth = regions[problem, "the problem"][0].reshape(PIXELS, PIXELS)
         for j, name in enumerate(names):
-            axes, (answer, error) = panels[i, j], regions[problem, name]
+            axes, (predicted, error) = panels[i, j], regions[problem, name]
             axes.imshow(
-                answer.reshape(PIXELS, PIXELS), cmap=PALETTE, vmin=0, vmax=N_CELLS - 1, origin="lower",
+                predicted.reshape(PIXELS, PIXELS), cmap=PALETTE, vmin=0, vmax=N_CELLS - 1, origin="lower",
                 extent=(-1, 1, -1, 1), interpolation="nearest",
             )  # fmt: skip
             borders(axes, truth)

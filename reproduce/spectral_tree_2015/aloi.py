@@ -119,7 +119,7 @@ def describe(name: str, rows: tuple, found: dict[str, np.ndarray], quick: bool) 
         "paper's recall": paper[0],
         "test accuracy": f"{accuracy:.2f}",
         "paper's accuracy": paper[1],
-        **compare(accuracy, n, paper[1], 10_800),
+        **compare(100 - accuracy, n, paper[1] and 100 - float(paper[1]), 10_800),
         **paired(told["correct"], found["flat, rank 50"] if tree else None, "flat"),
         "train accuracy": f"{100 * seen:.2f}",
         "paper's train": paper[2],
@@ -149,8 +149,8 @@ def main() -> None:
          "length 1. flat: scikit-learn's MLPClassifier with 50 linear hidden units and Adam. Both had the same search "
          "of rate and epochs on a tenth of the training rows (search.py). "
          f"{OURS}: SpectralTreeClassifier(), nothing searched.",
-         "Differences of accuracies are those of errors: above 0, the row has more errors. From the paper: N − 1 "
-         "chi-squared test; from the flat model: McNemar's exact test on the same test rows."],
+         "Differences are points of error: above 0, the row has more errors. From the paper: N − 1 chi-squared test; "
+         "from the flat model: McNemar's exact test on the same test rows."],
         args.quick, found,
     )  # fmt: skip
 

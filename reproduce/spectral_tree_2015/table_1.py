@@ -1,4 +1,4 @@
-"""Table 1 of the spectral paper: the data sets at hand, and the time to learn the root of the tree."""
+"""Table 1 of the spectral paper: the data sets that are here, and the time to learn the root of the tree."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,7 +12,7 @@ SETS = {
     "bibtex": "Bibtex", "delicious": "Delicious", "rcv1-topics": "RCV1 topics",
 }  # fmt: skip
 COUNTS = ("wordnet-hypernym", "revdict")  # counts of words, to be weighted
-# As printed: labels a row, rows, features, classes, seconds for the root.
+# As printed: labels per row, rows, features, classes, seconds for the root.
 PAPER = {
     "Twitter": ("1.27", "25M", "1M", "264K", "49"),
     "ALOI": ("1", "97K", "128", "1K", "0.3"),
@@ -31,7 +31,7 @@ def root_seconds(X, y) -> float:
 def main() -> None:
     """Print the table."""
     args = parse(__doc__)
-    keys = ("labels a row", "rows", "features", "classes", "root s")
+    keys = ("labels per row", "rows", "features", "classes", "root s")
     rows = [
         {"data": name, "who": "paper, Table 1", **dict(zip(keys, cells, strict=True))}
         for name, cells in PAPER.items()

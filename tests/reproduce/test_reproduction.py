@@ -144,14 +144,14 @@ def test_every_script_of_the_page_and_of_the_run_is_there():
 def test_runs_are_kept_and_shown(results, monkeypatch):
     monkeypatch.setattr(driver, "HERE", results / "reproduce")
     steps = driver.STEPS[:2]
-    driver.remember([driver.Outcome(steps[0], driver.DONE, 7.4), driver.Outcome(steps[1], driver.FAILED, 2.0)])
-    driver.remember([driver.Outcome(steps[1], driver.DONE, 3.0)])
+    driver.remember([driver.Outcome(steps[0], driver.DONE, 7.4, "", 4.0), driver.Outcome(steps[1], driver.FAILED, 2.0)])
+    driver.remember([driver.Outcome(steps[1], driver.DONE, 3.0, "", 2.2)])
     runs = page.read_runs(results / "reproduce")
     assert {script: (run["state"], run["seconds"]) for script, run in runs.items()} == {
         steps[0].script: (driver.DONE, 7), steps[1].script: (driver.DONE, 3),
     }  # fmt: skip
     page.write_page(results / "reproduce", results / "page.md")
-    assert "| in all | | 10 | |" in (results / "page.md").read_text(encoding="utf-8")
+    assert "| in all | | 10 | 6 | |" in (results / "page.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -182,6 +182,7 @@ def folder(tmp_path, monkeypatch):
 def test_what_becomes_of_a_script(folder, script, state, reason):
     outcome = driver.run(driver.Step(script), quick=False, limit=600.0)
     assert (outcome.state, outcome.reason) == (state, reason)
+    assert 0.0 < outcome.processor
 
 
 def test_a_script_that_takes_too_long_is_ended(folder):
@@ -257,10 +258,13 @@ def test_a_script_takes_the_papers_own_set_where_it_is(tmp_path, monkeypatch, ca
     assert X[0].indices[-1] == words[5] + 5 * report.VOCABULARY["enwik9"]
 
 
-def test_the_search_is_the_same_for_every_model_and_sees_no_test_rows(figure_4):
+@pytest.mark.parametrize("start", [1 / 64, 512.0])
+def test_the_search_doubles_or_halves_the_rate_and_sees_no_test_rows(start):
     X, y = load_digits(return_X_y=True)
-    model = report.tuned(RecallTreeClassifier(), NormalizedAdaGrad(), X[:600], y[:600], n_epochs=2, rates=(1e-6, 1.0))
-    assert model.learner.rate == NormalizedAdaGrad().rate and 1 <= model.n_epochs <= 2
+    learner = NormalizedAdaGrad(rate=start)
+    model = report.tuned(RecallTreeClassifier(), learner, X[:600], y[:600], n_epochs=2, trial=(1, 600))
+    assert (model.learner.rate > start) if start < 1 else (model.learner.rate < start)
+    assert np.log2(model.learner.rate / start) % 1 == 0 and 1 <= model.n_epochs <= 2
     assert model.random_state == 0 and model.early_stopping is False and not hasattr(model, "history_")
 
 
@@ -275,17 +279,20 @@ def test_p_values_of_committed_tables_follow_from_the_rows_beside_them(path):
         correct = dict(file)
     with open(path.with_suffix(".csv"), newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    repeated = 0
+    repeated, above = 0, ""
     for row in rows:
         cells = list(row.values())
         [n] = [n for n in (1, 2, 3) if ": ".join(cells[:n]) in correct] or [0]
         for column in row:
-            other = ": ".join([*cells[: n - 1], column.removeprefix("p, vs ")])
-            if n and column.startswith("p, vs ") and other in correct and row[column] != "–":
-                ours, theirs = correct[": ".join(cells[:n])], correct[other]
-                told = report.paired(ours, theirs, column.removeprefix("p, vs "))
+            # "flat" and "flat, low rank" are short names of "flat, rank 50"
+            named = ": ".join([*cells[: n - 1], column.removeprefix("p, vs ")])
+            names = [above] if column == "p, vs row above" else [named, f"{named.removesuffix(', low rank')}, rank 50"]
+            others = [correct[name] for name in names if name in correct]
+            if n and column.startswith("p, vs ") and others and row[column] != "–":
+                told = report.paired(correct[": ".join(cells[:n])], others[0], column.removeprefix("p, vs "))
                 assert {key: row[key] for key in told} == told
                 repeated += 1
+        above = ": ".join(cells[:n])
     assert repeated > 0
 
 
