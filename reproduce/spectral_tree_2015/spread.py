@@ -43,7 +43,7 @@ def main() -> None:
     to_paper = np.mean(LENGTHS) / length.mean()
     kinds = {
         "as they are": (X, X_test, (PRINTED, ROOT)),
-        "with the paper's mean length": (to_paper * X, to_paper * X_test, (PRINTED,)),
+        "with mean length 91": (to_paper * X, to_paper * X_test, (PRINTED,)),
         "with mean length 1": (X / length.mean(), X_test / length.mean(), (PRINTED,)),
         "of length 1": (normalize(X), normalize(X_test), (PRINTED, ROOT)),
     }
