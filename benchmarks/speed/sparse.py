@@ -72,6 +72,7 @@ def main() -> None:
         "nodes that our prediction visited are summed up, and choosing paths and labels is left out. "
         "One-against-all: ours, by "
         f"sparse matrix product over hashed lines, twenty rows in one call. {machine()['machine']}.",
+        "revdict: its test rows were looked at when the label tree's word votes were designed.",
     ]
     publish("sparse", "Sparse rows: blocks of weights beside one hash for each", rows, notes, args.quick)
 
