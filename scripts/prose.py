@@ -8,9 +8,10 @@ LONGEST = 30
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of the prose of a page: without code, tables, headings and links' addresses."""
+    """The sentences of the prose of a page: without code, tables, headings, comments and links' addresses."""
     text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
-    text = re.sub(r"^(?:\||#|    |!\[|<!--).*$", "", text, flags=re.M)
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
+    text = re.sub(r"^(?:\||#|    |!\[).*$", "", text, flags=re.M)
     text = re.sub(r"\]\([^)]*\)", "]", text)
     blocks = re.split(r"\n\s*\n|^\s*(?:[-*]|\d+\.) ", text, flags=re.M)
     return [part.strip() for block in blocks for part in re.split(r"(?<=[.:?!])\**\s+", " ".join(block.split()))]
