@@ -40,9 +40,9 @@ class LabelTreeClassifier(MultilabelClassifier):
         (start from zero weights) to 1,000,000. "auto": `fit` calibrates it on rows that it leaves out of the means;
         `partial_fit` uses 20 with one label per row and 10 with several. Routers use half of a given number.
     C : float or "auto", default="auto"
-        In `fit`, the inverse of the regularization strength, as in scikit-learn's `LogisticRegression`; the penalty is
-        on the distance of the weights from those at the start. 1e-9 to 1,000,000. "auto": 10, less with more than 5
-        labels per row, because such labels are noisy.
+        In `fit`, the inverse of the regularization strength, as in scikit-learn's `LinearSVC`; the penalty is on the
+        distance of the weights from those at the start. 1e-9 to 1,000,000. "auto": 1, less with more than 5 labels per
+        row, because such labels are noisy.
     rate : float or "auto", default="auto"
         Learning rate of SGD in `partial_fit`, 1e-9 to 1,000,000. "auto": 2 with one label per row and 1 with several
         or after `fit`, less after a `fit` with more than 5 labels per row.
@@ -100,18 +100,21 @@ class LabelTreeClassifier(MultilabelClassifier):
 
     Notes
     -----
-    `fit` trains logistic regressions, without a learning rate. `partial_fit` without `fit` uses SGD. Its loss is a
-    softmax over all labels reached if there is one label per row, and the logistic loss otherwise.
+    `fit` trains linear classifiers with the squared hinge loss, without a learning rate. `partial_fit` uses SGD. Its
+    loss is a softmax over all labels reached if there was no `fit` and there is one label per row; otherwise it is the
+    logistic loss.
 
     Thread-safe: other threads may predict or save while one thread calls `partial_fit` or `fit`. Each prediction is
     made with the model as it is between two such calls (docs/services.md).
 
-    The meaning of the scores of `predict_topk` depends on the loss. P(path) is the product of the probabilities of the
-    routers from the root to the leaf of a label, and s the score of the predictor of the label.
+    The meaning of the scores of `predict_topk` depends on the training. P(path) is the product of the probabilities of
+    the routers from the root to the leaf of a label, and s the score of the predictor of the label.
 
-    - logistic: log(sigmoid(s)) + `prior` x log P(path), never above 0. If y was a matrix, it is the logarithm of the
-      result of `predict_proba`. With one label per row, `predict_proba` scales exp(score) so that the sum is 1;
-    - softmax: s + `prior` x log P(path), a log-probability up to a constant per row;
+    - after `fit`, or with a matrix y: log(sigmoid(s)) + `prior` x log P(path), never above 0. If y was a matrix, it is
+      the logarithm of the result of `predict_proba`. With one label per row, `predict_proba` scales exp(score) so that
+      the sum is 1;
+    - online from the beginning, with one label per row: s + `prior` x log P(path), a log-probability up to a constant
+      per row;
     - several trees: the logarithm of the result of `predict_proba`, the mean over the trees; a tree that did not reach
       the label counts as 0.
 
@@ -357,7 +360,7 @@ class LabelTreeClassifier(MultilabelClassifier):
             router_start=start / 2 if start >= 0 else start,
             bias=bias,
             router_bias=bias / 2,
-            C=self._number("C", 10.0 / many),
+            C=self._number("C", 1.0 / many),
             rate=self._number("rate", 2.0 if softmax else 1.0 / many),
             bias_rate=1.0 if not text else 0.0 if softmax else 0.1,
             normalize=bool(text if self.normalize == "auto" else self.normalize),

@@ -4,16 +4,17 @@ What a node learns depends on no other node: a router sees the rows with a label
 paths reach it or that have a label in it. So nodes can be trained in any order and on any number of threads, with the
 same result.
 
-The outputs of a node are logistic regressions with an L2 penalty on the distance to their start weights,
+The outputs of a node are linear classifiers with the squared hinge loss and an L2 penalty on the distance to their
+start weights,
 
-    1/2 |w - start weights|^2 + C x sum over rows of weight x log loss,
+    1/2 |w - start weights|^2 + C x sum over rows of weight x max(0, MARGIN - y score)^2,  y = 1 or -1,
 
-solved by dual coordinate ascent (SDCA, Shalev-Shwartz and Zhang 2013): there is no learning rate, and more epochs do
-not overfit. The start weights are `start` x the running sum of the rows of the output, scaled to length 1, and on text
-also `votes` x log(P(output | feature) / P(output)): the cosine to a mean of many rows hardly depends on a rare word,
-which is often the only one that a new row shares with a label of few rows. The sums contain the row that is learned,
-which would make the start look better than it is for new rows. So the row is taken out of the sums of its own outputs
-wherever its start score is used (leave-one-out), in training and in calibration.
+solved by dual coordinate ascent (Hsieh et al. 2008): there is no learning rate, and more epochs do not overfit. The
+start weights are `start` x the running sum of the rows of the output, scaled to length 1, and on text also `votes` x
+log(P(output | feature) / P(output)): the cosine to a mean of many rows hardly depends on a rare word, which is often
+the only one that a new row shares with a label of few rows. The sums contain the row that is learned, which would make
+the start look better than it is for new rows. So the row is taken out of the sums of its own outputs wherever its start
+score is used (leave-one-out), in training and in calibration.
 """
 
 import math
@@ -22,7 +23,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.inputs import feature, span, squared_length, value
-from ..core.losses import sigmoid
 from ..core.rng import uniform
 from ..core.state import Array
 from ..jit import device, inlined, kernel
@@ -30,7 +30,9 @@ from .kernels import SMALLEST_GRADIENT
 from .weights import LANES, OpenNode, close_node, make_open_node, plain, score_row, step_row
 
 VOTE_SMOOTHING = np.float32(1.0)  # mass of usual outputs that every feature is assumed to have seen
-CURVATURE = 0.25  # the largest second derivative of the log loss
+# Rows whose score is this far on the right side of 0 have no loss. Scores are logarithms of odds: 4 means 98 %.
+MARGIN = np.float32(4.0)
+CURVATURE = 2.0  # the second derivative of the loss
 REST = 3  # epochs in which a row that needed no step is left out: most rows without a true output never need one
 # A node is trained when an epoch changes it less than this share of the first epoch.
 TOLERANCE = 0.02
@@ -391,12 +393,11 @@ def train_node(n_outputs, bias, rows, pairs, first, last, options, trainer):
             score_row(batch, i, factors[i], local, weight, bias, score)
             add_left_out(pairs.true[q], k, n_outputs, trainer)
             trainer.due[k] = epoch + 1 + REST
-            if dual_step(n_outputs, pairs.true[q], trainer.dual[k], score, step) > SMALLEST_GRADIENT:
-                strength = options.C * rows.weight[i]
-                sq_length = squared_length(batch, i) * np.float64(factors[i]) ** 2 + options.bias_rate
-                share = np.float32(1.0 / (1.0 + CURVATURE * strength * sq_length))
+            strength = options.C * rows.weight[i]
+            sq_length = squared_length(batch, i) * np.float64(factors[i]) ** 2 + options.bias_rate
+            share = np.float32(1.0 / (1.0 + CURVATURE * strength * sq_length))
+            if dual_step(n_outputs, pairs.true[q], trainer.dual[k], score, share, step) > SMALLEST_GRADIENT:
                 for c in range(n_outputs):
-                    step[c] *= share
                     trainer.dual[k, c] -= step[c]
                     changed += abs(step[c])
                     step[c] *= np.float32(strength)
@@ -408,13 +409,14 @@ def train_node(n_outputs, bias, rows, pairs, first, last, options, trainer):
 
 
 @device
-def dual_step(n_outputs, true, dual, score, step):
-    """Derivative of the log loss plus the dual, 0 at the solution; return the largest. Mutates: step."""
+def dual_step(n_outputs, true, dual, score, share, step):
+    """What to subtract from each dual to make it optimal, the others fixed; return the largest. Mutates: step."""
     largest = np.float32(0.0)
     for c in range(n_outputs):
-        step[c] = np.float32(sigmoid(np.float64(score[c]))) + dual[c]
-        if is_true(true, c):
-            step[c] -= np.float32(1.0)
+        side = np.float32(1.0) if is_true(true, c) else np.float32(-1.0)
+        old = side * dual[c]
+        slope = np.float32(CURVATURE) * (MARGIN - side * score[c])  # minus the derivative of the loss, if not negative
+        step[c] = side * (old - max(np.float32(0.0), old + share * (slope - old)))
         largest = max(largest, abs(step[c]))
     return largest
 
