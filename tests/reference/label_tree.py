@@ -12,7 +12,6 @@ import numpy as np
 SMALLEST_GRADIENT = 0.01
 HEAVIEST_STEP = 4.0  # times the rate, however much a row weighs
 REST = 3  # epochs in which a row that took no step is left out
-MARGIN = 4.0  # of the score, beyond which a row has no loss
 TOLERANCE = 0.02  # an epoch that changes less than this share of the first is the last
 SORTED = 1e-3  # a run of one label less likely than this is no chance
 
@@ -67,8 +66,8 @@ def left_out(X, true, weights, start, votes):
     return out
 
 
-def train_node(X, true, weights, orders, *, start, C, bias_rate, bias, votes=0.0):
-    """All epochs of one node in batch: dual coordinate ascent for the squared hinge loss, from the mean directions.
+def train_node(X, true, weights, orders, *, start, C, margin, bias_rate, bias, votes=0.0):
+    """All epochs of one node in batch: dual coordinate ascent from the mean directions. `margin`: 0 for the log loss.
 
     `true` is (row, output) of zeros and ones, `orders` the rows in the order of each epoch, `votes` the weight of what
     single features add to the start. Returns (weights, biases).
@@ -83,10 +82,14 @@ def train_node(X, true, weights, orders, *, start, C, bias_rate, bias, votes=0.0
         for r in order[(weights[order] > 0) & (due[order] <= epoch)]:
             due[r] = epoch + 1 + REST
             side, score = 2 * true[r] - 1, bias + X[r] @ weight + offset[r]
-            share = 1 / (1 + 2 * C * weights[r] * (X[r] @ X[r] + bias_rate))
-            best = np.maximum(0, side * dual[r] + share * (2 * (MARGIN - side * score) - side * dual[r]))
-            step = dual[r] - side * best
-            if np.abs(step).max() > SMALLEST_GRADIENT:
+            share = 1 / (1 + (2 if margin else 0.25) * C * weights[r] * (X[r] @ X[r] + bias_rate))
+            if margin:
+                best = np.maximum(0, side * dual[r] + share * (2 * (margin - side * score) - side * dual[r]))
+                step = error = dual[r] - side * best
+            else:
+                error = np.exp(log_sigmoid(score)) - true[r] + dual[r]
+                step = share * error
+            if np.abs(error).max() > SMALLEST_GRADIENT:
                 dual[r] -= step
                 weight -= C * weights[r] * np.outer(X[r], step)
                 bias -= C * weights[r] * bias_rate * step

@@ -40,9 +40,10 @@ class LabelTreeClassifier(MultilabelClassifier):
         (start from zero weights) to 1,000,000. "auto": `fit` calibrates it on rows that it leaves out of the means;
         `partial_fit` uses 20 with one label per row and 10 with several. Routers use half of a given number.
     C : float or "auto", default="auto"
-        In `fit`, the inverse of the regularization strength, as in scikit-learn's `LinearSVC`; the penalty is on the
-        distance of the weights from those at the start. 1e-9 to 1,000,000. "auto": 1, less with more than 5 labels per
-        row, because such labels are noisy.
+        In `fit`, the inverse of the regularization strength, as in scikit-learn's `LinearSVC` and
+        `LogisticRegression`; the penalty is on the distance of the weights from those at the start. 1e-9 to 1,000,000.
+        "auto": 1 for text, which is sparse with more than 256 features, otherwise 10. It is less with more than 5
+        labels per row, because such labels are noisy.
     rate : float or "auto", default="auto"
         Learning rate of SGD in `partial_fit`, 1e-9 to 1,000,000. "auto": 2 with one label per row and 1 with several
         or after `fit`, less after a `fit` with more than 5 labels per row.
@@ -100,9 +101,9 @@ class LabelTreeClassifier(MultilabelClassifier):
 
     Notes
     -----
-    `fit` trains linear classifiers with the squared hinge loss, without a learning rate. `partial_fit` uses SGD. Its
-    loss is a softmax over all labels reached if there was no `fit` and there is one label per row; otherwise it is the
-    logistic loss.
+    `fit` trains linear classifiers without a learning rate, with the squared hinge loss for text and the logistic loss
+    for other rows. `partial_fit` uses SGD. Its loss is a softmax over all labels reached if there was no `fit` and
+    there is one label per row; otherwise it is the logistic loss.
 
     Thread-safe: other threads may predict or save while one thread calls `partial_fit` or `fit`. Each prediction is
     made with the model as it is between two such calls (docs/services.md).
@@ -360,7 +361,8 @@ class LabelTreeClassifier(MultilabelClassifier):
             router_start=start / 2 if start >= 0 else start,
             bias=bias,
             router_bias=bias / 2,
-            C=self._number("C", 1.0 / many),
+            C=self._number("C", (1.0 if text else 10.0) / many),
+            margin=MARGIN if text else 0.0,
             rate=self._number("rate", 2.0 if softmax else 1.0 / many),
             bias_rate=1.0 if not text else 0.0 if softmax else 0.1,
             normalize=bool(text if self.normalize == "auto" else self.normalize),
@@ -439,4 +441,5 @@ class LabelTreeClassifier(MultilabelClassifier):
 
 
 MOST_FITTED = 64  # outputs per node in `fit`
+MARGIN = 4.0  # of the squared hinge loss: a score is the logarithm of the odds, 4 means a probability of 98 %
 ALL_REACHED = 0.2  # prior if the paths reach every leaf
