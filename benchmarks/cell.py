@@ -16,7 +16,8 @@ import manyclass
 from benchmarks.peers import run_peer
 from benchmarks.runners import measure
 from benchmarks.sets import Rows
-from manyclass.metrics import precision_at_k
+from manyclass.core.state import flatten
+from manyclass.metrics import precision_at_k, propensities, psp_at_k, recall_by_frequency
 
 PARTS = ("X_train", "y_train", "X_test", "y_test")
 TEXTS = ("text_train.txt", "text_test.txt")
@@ -112,6 +113,7 @@ def _run_ours(request: dict[str, Any], rows: Rows) -> dict[str, Any]:
     return {
         "version": manyclass.__version__,
         "precision": {str(j): precision_at_k(y_test, top, j) for j in (1, 3, 5) if j <= k},
+        **rare_labels(y, y_test, top),
         "train_seconds": train_seconds,
         "n_trainings": n_trainings,
         "predict_seconds": predict_seconds,
@@ -119,9 +121,22 @@ def _run_ours(request: dict[str, Any], rows: Rows) -> dict[str, Any]:
         "predictor_seconds": held_seconds,
         "model_bytes": full,
         "slim_bytes": slim,
+        "array_bytes": {name: array.nbytes for name, array in flatten(model._state).items()},
         "loaded_bytes": loaded,
         "peak_bytes": peak,
         "note": "",
+    }
+
+
+def rare_labels(y: Any, y_test: Any, top: np.ndarray) -> dict[str, Any]:
+    """With several labels per row: PSP@k, and the recall of labels with fewer than 10, 10 to 99, and more rows."""
+    if not sp.issparse(y):
+        return {}
+    weights, places = propensities(y), top.shape[1]
+    groups = recall_by_frequency(y_test, top, places, y)
+    return {
+        "psp": {str(k): psp_at_k(y_test, top, k, weights) for k in (1, 3, 5) if k <= places},
+        "recall": [group["recall"] if group["true"] else None for group in groups],
     }
 
 
@@ -143,6 +158,7 @@ def _run_peer(request: dict[str, Any], rows: Rows) -> dict[str, Any]:
     return {
         "version": result.version,
         "precision": {str(j): value for j, value in result.precision.items()},
+        **rare_labels(rows[1], rows[3], result.top_labels),
         "train_seconds": result.train_seconds,
         "n_trainings": result.n_trainings,
         "predict_seconds": result.predict_seconds,

@@ -62,6 +62,7 @@ class Plan:
     end_seconds: float | None = None  # no cell is begun later than this after the start
     commands: Mapping[str, Sequence[str]] = field(default_factory=dict)  # a peer's Python, instead of installing it
     again: Sequence[str] = ()  # sets, entrants or cells (``set/entrant``) to run though they have a result
+    timed: bool = True  # False: other work runs on the machine, so that times mean nothing
 
 
 @contextmanager
@@ -150,6 +151,7 @@ def run_page(
     add("--again", nargs="+", default=[], metavar="NAME", help="anew: a set, an entrant or set/entrant")
     add("--cap", type=float, default=plan.cap_seconds, help=f"seconds for one cell ({plan.cap_seconds:g})")
     add("--threads", type=int, default=plan.threads)
+    add("--busy", action="store_true", help="other work runs on the machine: leave times out of the page")
     add("--page-only", action="store_true", help="run nothing, write the page")
     add("--folder", default=plan.environments, type=Path, help=f"where other packages are ({plan.environments})")
     options = parser.parse_args(arguments)
@@ -157,6 +159,7 @@ def run_page(
     plan = replace(
         plan, environments=options.folder, sets=[prefix + name for name in options.sets], entrants=options.entrants,
         cap_seconds=options.cap, threads=options.threads, again=again,
+        timed=not options.busy,
     )  # fmt: skip
     status = 0 if options.page_only else run_until_interrupted(plan)
     cells = read_cells(plan.cells, plan.known_sets, plan.known_entrants)
@@ -233,6 +236,7 @@ def _cell(
     cell: dict[str, Any] = {
         "set": one.name, "entrant": entrant.name, "state": FAILED, "reason": "", **facts, "settings": settings,
         "threads": plan.threads, "cap_seconds": plan.cap_seconds, "sliced": (plan.n_train or plan.n_test) is not None,
+        "timed": plan.timed,
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "commit": commit(), **machine(),
     }  # fmt: skip
     if smaller := _hopeless(plan, one, entrant):

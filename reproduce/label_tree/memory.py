@@ -20,7 +20,8 @@ def main() -> None:
         model, several = LabelTreeClassifier(random_state=0, n_jobs=2), sp.issparse(y)
         n_classes = y.shape[1] if several else len(np.unique(y))
         estimate = model.estimate_memory(
-            X.shape[1], n_classes, sparse=True, multilabel=several, n_rows=X.shape[0], n_nonzero=X.nnz / X.shape[0],
+            len(np.unique(X.indices)), n_classes, sparse=True, multilabel=several, n_rows=X.shape[0],
+            n_nonzero=X.nnz / X.shape[0],
             n_labels=y.sum() / y.shape[0] if several else 1.0,
         )  # fmt: skip
         actual = model.fit(X, y).n_bytes_

@@ -285,10 +285,10 @@ def test_save_refuses_what_load_would_refuse(tmp_path, kind):
     model = kind(random_state=0).fit(X, y)
     model.save(tmp_path / "m")
     before = (tmp_path / "m").read_bytes()
-    found = [getattr(group, n) for group in model._state.values() for n in ("weight", "value") if hasattr(group, n)]
+    found = [getattr(group, n) for group in model._state.values() for n in ("weight", "step") if hasattr(group, n)]
     weights = next(array for array in found if array.size)
     kept, weights[0] = weights[0].copy(), np.inf
-    with pytest.raises(ValueError, match=r"cannot be saved.*(weight|value) contains a number that is not finite"):
+    with pytest.raises(ValueError, match=r"cannot be saved.*(weight|step) contains a number that is not finite"):
         model.save(tmp_path / "m")
     weights[0] = kept
     with pytest.raises(ValueError, match="n_epochs must be"):

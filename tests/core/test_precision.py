@@ -67,7 +67,11 @@ def test_rounded_files_are_smaller_and_predict_nearly_the_same(tmp_path, digits,
         assert agreed >= {"float32": 0.995, "float16": 0.99, "int8": 0.94}[precision]
         loaded.save(tmp_path / "again", slim=True, precision=precision)
         assert (tmp_path / "again").read_bytes() == path.read_bytes()
-    assert sizes["int8"] < sizes["float16"] < sizes["float32"]
+    assert sizes["int8"] < sizes["float16"]
+    if name.startswith("label tree"):  # its weights have 16 bits in memory
+        assert sizes["float16"] == sizes["float32"]
+    else:
+        assert sizes["float16"] < sizes["float32"]
     assert accuracy["float16"] == pytest.approx(accuracy["float32"], abs=0.005)
     assert accuracy["int8"] == pytest.approx(accuracy["float32"], abs=0.02)
 

@@ -165,7 +165,7 @@ def test_mean_directions_do_not_depend_on_the_unit_of_the_weights():
 @pytest.mark.parametrize("few", [0, 512])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_few_dimensions_keep_the_angles(sparse, few, monkeypatch):
-    monkeypatch.setattr(fit, "_FEW_LABELS", few)
+    monkeypatch.setattr(fit, "FEW_LABELS", few)
     low = rng().standard_normal((120, 5)) @ rng(1).standard_normal((5, 90))
     low[7] = 0.0
     rows = embed(sp.csr_array(low) if sparse else low, 8, rng(2))
@@ -203,7 +203,7 @@ def test_threads_and_chunks_change_no_byte(most, sparse, monkeypatch):
     whole = bytes_of(fitted(options, *rows, sparse=sparse))
     calls, plain = [], fit.fit_nodes
     monkeypatch.setattr(fit, "fit_nodes", lambda *given: [calls.append(1), plain(*given)][1])
-    for where, name, value in ((fit, "_MOST_RECORDS", 10), (Here, "n_chunks", 64)):  # small chunks, for either reason
+    for where, name, value in ((fit, "MOST_RECORDS", 10), (Here, "n_chunks", 64)):  # small chunks, for either reason
         with monkeypatch.context() as patch:
             patch.setattr(where, name, value)
             for n_jobs in (1, 2, 3):
@@ -285,7 +285,7 @@ def test_fit_equals_reference(seed, sparse, most, n_labels, **options):
             bias_rate=options.bias_rate, bias=np.full(true.shape[1], bias),
         )  # fmt: skip
         smallest = fit.smallest_weight(np.bincount(labels.label), sparse, node.is_leaf)
-        assert np.all((node.weight == 0) | (np.abs(node.weight) > smallest))
+        assert np.all((node.weight == 0) | (np.abs(node.weight) > smallest - 1e-3))  # rounded
         np.testing.assert_allclose(node.bias, bias, rtol=1e-3, atol=1e-3)
         np.testing.assert_allclose(node.weight, weight, rtol=1e-3, atol=1e-3 + smallest)
         kept = np.abs(weight) > smallest + 1e-3
@@ -296,7 +296,7 @@ def test_fit_equals_reference(seed, sparse, most, n_labels, **options):
 def test_more_weights_are_left_out_with_few_rows_per_label(rows_per_label, smallest):
     rows = np.array([rows_per_label, 0, rows_per_label, rows_per_label])
     assert fit.smallest_weight(rows, True, True) == pytest.approx(smallest)
-    assert fit.smallest_weight(rows, True, False) == pytest.approx(max(0.1, smallest / 2))
+    assert fit.smallest_weight(rows, True, False) == pytest.approx(max(0.1, 0.7 * smallest))
     assert fit.smallest_weight(rows, False, True) == 0
 
 

@@ -46,9 +46,9 @@ def test_training_of_nodes_equals_reference(seed, sparse, n_outputs, votes, smal
     rows = np.concatenate([np.sort(rng.choice(20, 13, replace=False)), np.sort(rng.choice(20, 9, replace=False))])
     pointer, nodes = np.array([0, 13, 22]), np.array([1, 4])
     true = rng.random((22, n_outputs)) < 0.3
-    bias, value = np.full((5, width), -1.5, np.float32), np.empty(2 * n_features * width, np.float32)
+    bias, value = np.full((5, width), -1.5, np.float32), np.empty(2 * n_features * width, np.int16)
     feature, lanes = np.empty(2 * n_features, np.int32), np.empty((2 * n_features, width // 16), np.uint16)
-    out = kernel.Trained(nodes, np.zeros(2, np.int64), feature, lanes, value)
+    out = kernel.Trained(nodes, np.zeros(2, np.int64), feature, lanes, value, np.empty(2, np.float32))
     data = Rows(as_batch(X, sparse), scales, weights)
     pairs = kernel.Pairs(np.repeat(nodes, np.diff(pointer)).astype(np.int32), rows.astype(np.int32), bits(true))
     start = kernel.Start(6.0, votes)
@@ -56,8 +56,9 @@ def test_training_of_nodes_equals_reference(seed, sparse, n_outputs, votes, smal
     used, n_values = kernel.fit_nodes(tree, bias, scale, data, pairs, start, options, np.float32(smallest), out)
     assert used == out.n_features.sum()
     counts = np.zeros(5, np.int64)
-    counts[nodes] = out.n_features
-    blocks = packed(np.append(0, np.cumsum(counts)), bias, feature[:used], lanes[:used], value[:n_values])
+    counts[nodes], steps = out.n_features, np.zeros(5, np.float32)
+    steps[nodes] = out.step
+    blocks = packed(np.append(0, np.cumsum(counts)), bias, steps, feature[:used], lanes[:used], value[:n_values])
     for k, node in enumerate(nodes):
         mine = slice(pointer[k], pointer[k + 1])
         orders = np.empty((3, len(rows[mine])), np.int64)
@@ -69,7 +70,7 @@ def test_training_of_nodes_equals_reference(seed, sparse, n_outputs, votes, smal
         )  # fmt: skip
         known, found = dense_weights(blocks, node, 0.0)
         assert np.all(np.diff(known) > 0)
-        assert np.all((found == 0) | (np.abs(found) > smallest))
+        assert np.all((found == 0) | (np.abs(found) > smallest - steps[node]))
         assert not found[:, n_outputs:].any()
         everything = np.zeros((n_features, n_outputs))
         everything[known] = found[:, :n_outputs]

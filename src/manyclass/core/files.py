@@ -26,7 +26,7 @@ from .state import unflatten
 from .taxonomy import TaxonomyArrays, check_taxonomy
 from .validation import check_text
 
-FORMAT_VERSION = 3  # of the metadata and the meaning of the arrays; all versions up to this one can be read
+FORMAT_VERSION = 4  # of the metadata and the meaning of the arrays; all versions up to this one can be read
 
 _LEARNERS = {learner.__name__: learner for learner in learners.BY_NAME.values()}
 # Groups that a model of any algorithm may have, besides `replay`.
@@ -117,7 +117,8 @@ class FilesMixin:
             smaller and predictions may differ; measure the effect on held-out rows.
         precision : {"float32", "float16", "int8"}, default="float32"
             With `slim`, the type of the weights in the file. "int8" has one scale per 64 weights. Predictions may
-            differ slightly. `load_model` converts the weights to float32, so memory and speed do not change.
+            differ slightly. `load_model` converts the weights back, so memory and speed do not change. The weights of
+            label trees have 16 bits in memory and in all files, so "float16" changes nothing there.
 
         Examples
         --------

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from .memory import as_bytes
+
 
 @dataclass(frozen=True)
 class Constraint:
@@ -34,6 +36,17 @@ class Constraint:
             limit = f"of at least {low}" if self.high == float("inf") else f"from {low} to {high}"
             parts = [f"{number} {limit}", *parts]
         return " or ".join(parts) if len(parts) < 3 else ", ".join(parts[:-1]) + " or " + parts[-1]
+
+
+@dataclass(frozen=True)
+class Bytes(Constraint):
+    """An amount of memory, or None."""
+
+    def allows(self, value: Any) -> bool:
+        return value is None or (as_bytes(value) or 0) > 0
+
+    def __str__(self) -> str:
+        return "a number of bytes, text such as '512MB' or '8GB', or None"
 
 
 def integer(low: int, high: float = float("inf"), *words: Any) -> Constraint:

@@ -1,5 +1,8 @@
 """Rounded weights in files: float16, or int8 with one scale per 64 weights. In memory weights are float32.
 
+Weights that are integers of 16 bits in memory, multiples of a step, stay so in float16 files; their int8 scales are
+powers of two.
+
 Weights of large features are small. So that features of all sizes can share a scale, weights are first divided by a
 power of two near 1 / (the largest value of the feature), where the model knows it. Rounding twice changes nothing.
 """
@@ -14,8 +17,9 @@ from .state import Field, State, fields_of, flatten, groups_of
 
 PRECISIONS = ("float32", "float16", "int8")
 _STORED = {"float16": np.dtype("f2"), "int8": np.dtype("i1")}
-_RUN = 64  # weights that share a scale
+RUN = 64  # weights that share a scale
 _STEPS = 127  # from 0 to the largest weight of a run
+LARGEST_STEP = 32767  # of 16 bits
 _SCALE_BITS = 16  # significant bits of a scale: a step times its scale is then exact in float32
 _BLOCK = 1 << 20  # weights rounded at a time, whole runs
 _FURTHEST = 30  # the most that an exponent of two may be
@@ -32,7 +36,7 @@ def narrow(state: State, precision: str) -> dict[str, np.ndarray]:
     powers = _powers(state["scale"].inverse)
     for name, group in state.items():
         for field, how in fields_of(type(group)).items():
-            if how.rounds:
+            if how.rounds and not (precision == "float16" and how.dtype == "i2"):
                 full = f"{name}.{field}"
                 flat, shape = out[full].reshape(-1), out[full].shape
                 exponents = _exponents(full, group._asdict(), how, powers)
@@ -54,12 +58,17 @@ def widen(arrays: dict[str, np.ndarray], types: dict, precision: str) -> dict[st
             if how.rounds and field in fields:
                 full = f"{name}.{field}"
                 stored = fields[field]
+                if how.dtype == "i2" and stored.dtype == np.int16 and f"{full}_scale" not in out:
+                    continue  # not rounded further
                 known = stored.dtype == _STORED[precision] and stored.ndim == len(how.dims)
                 need(known, f"array {full} is {stored.ndim}-dimensional {stored.dtype}, not rounded to {precision}.")
                 scale = _scales(out, f"{full}_scale", stored.size) if precision == "int8" else None
                 out.pop(f"{full}_scale", None)
                 exponents = _exponents(full, fields, how, powers)
-                out[full] = _to_single(stored.reshape(-1), scale, exponents).reshape(stored.shape)
+                weights = _to_single(stored.reshape(-1), scale, exponents).reshape(stored.shape)
+                if how.dtype == "i2":
+                    need_range(full, weights, -LARGEST_STEP, LARGEST_STEP + 1)
+                out[full] = weights.astype(how.dtype, copy=False)
     return out
 
 
@@ -74,7 +83,7 @@ def _vector(arrays: dict[str, np.ndarray], name: str, dtype: str) -> np.ndarray:
 def _scales(arrays: dict[str, np.ndarray], name: str, n: int) -> np.ndarray:
     """The scales of n weights."""
     scale = _vector(arrays, name, "f4")
-    need(len(scale) == -(-n // _RUN), f"array {name} has {len(scale)} scales for {n} weights in runs of {_RUN}.")
+    need(len(scale) == -(-n // RUN), f"array {name} has {len(scale)} scales for {n} weights in runs of {RUN}.")
     good = (scale >= 0) & (scale <= _LARGEST)  # NaN fails both
     if not good.all():
         at = int(good.argmin())
@@ -129,15 +138,15 @@ def _to_half(full: str, flat: np.ndarray, exponents: Exponents) -> np.ndarray:
 
 def _to_steps(full: str, flat: np.ndarray, exponents: Exponents) -> tuple[np.ndarray, np.ndarray]:
     """(weights as multiples of the scale of their run, scales)."""
-    out, scales = np.empty(len(flat), np.int8), np.empty(-(-len(flat) // _RUN), np.float32)
+    out, scales = np.empty(len(flat), np.int8), np.empty(-(-len(flat) // RUN), np.float32)
     for part in _parts(len(flat)):
-        runs = np.zeros((-(-(part.stop - part.start) // _RUN), _RUN), np.float32)
+        runs = np.zeros((-(-(part.stop - part.start) // RUN), RUN), np.float32)
         runs.reshape(-1)[: part.stop - part.start] = _scaled(flat, part, exponents)
         largest = np.abs(runs).max(axis=1)
         if not (largest <= _LARGEST).all():
             raise ValueError(f"{full} contains weights that are not finite or too large to round: use float32.")
-        scale = _scale(largest)
-        scales[part.start // _RUN :][: len(scale)] = scale
+        scale = _scale(largest) if flat.dtype.kind == "f" else _power(largest)
+        scales[part.start // RUN :][: len(scale)] = scale
         steps = np.where(scale[:, None] > 0, np.rint(runs / np.where(scale > 0, scale, 1)[:, None]), 0)
         out[part] = steps.reshape(-1)[: part.stop - part.start]
     return out, scales
@@ -150,13 +159,19 @@ def _scale(largest: np.ndarray) -> np.ndarray:
     return np.where(largest >= _SMALLEST, scale, np.float32(0)).astype(np.float32)
 
 
+def _power(largest: np.ndarray) -> np.ndarray:
+    """The smallest powers of two that are at least 1 and largest / 127; of integers, whose rounding twice is exact."""
+    mantissa, exponent = np.frexp(largest / np.float32(_STEPS))
+    return np.ldexp(np.float32(1.0), np.maximum(exponent - (mantissa == 0.5), 0))
+
+
 def _to_single(flat: np.ndarray, scale: np.ndarray | None, exponents: Exponents) -> np.ndarray:
     out = np.empty(len(flat), np.float32)
     for part in _parts(len(flat)):
         out[part] = flat[part]
         if scale is not None:
-            runs = slice(part.start // _RUN, -(-part.stop // _RUN))
-            out[part] *= np.repeat(scale[runs], _RUN)[: part.stop - part.start]
+            runs = slice(part.start // RUN, -(-part.stop // RUN))
+            out[part] *= np.repeat(scale[runs], RUN)[: part.stop - part.start]
         if exponents is not None:
             out[part] = np.ldexp(out[part], exponents(part))
     return out

@@ -8,9 +8,13 @@ neither on the parts nor on where a step runs.
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce, wraps
+from math import inf
+from threading import Lock
 from typing import Any
 
 from threadpoolctl import threadpool_limits
+
+from .memory import as_text
 
 
 class Here:
@@ -20,12 +24,15 @@ class Here:
     ----------
     n_jobs : int
         Threads for chunks.
+    most_bytes : float
+        Limit of the results of all chunks together.
     """
 
     n_chunks = 64  # into which the work of training is divided
 
-    def __init__(self, n_jobs: int = 1) -> None:
-        self.n_jobs = n_jobs
+    def __init__(self, n_jobs: int = 1, most_bytes: float = inf) -> None:
+        self.n_jobs, self.most_bytes = n_jobs, most_bytes
+        self._n_bytes, self._lock = 0, Lock()
 
     def call(self, function: Callable, *arguments: Any) -> Any:
         """The value of a function."""
@@ -40,8 +47,21 @@ class Here:
         return reduce(function, values)
 
     def chunks(self, take: Callable, train: Callable, lists: Sequence[list], chunks: list, *shared: Any) -> list:
-        """For each chunk, train(what `take` finds in each part, *shared)."""
-        return parallel(lambda chunk: train(self.each(take, lists, chunk), *shared), chunks, n_jobs=self.n_jobs)
+        """For each chunk, train(what `take` finds in each part, *shared), a tuple of arrays."""
+        return parallel(
+            lambda chunk: self._counted(train(self.each(take, lists, chunk), *shared)), chunks, n_jobs=self.n_jobs
+        )
+
+    def _counted(self, found: tuple) -> tuple:
+        """The arrays, or a MemoryError if they are too many."""
+        with self._lock:
+            self._n_bytes += sum(array.nbytes for array in found)
+            if self._n_bytes > self.most_bytes:
+                raise MemoryError(
+                    f"fit was stopped: the weights take more than the {as_text(self.most_bytes)} that max_memory "
+                    "leaves for them. Use a larger max_memory, or fewer rows."
+                )
+        return found
 
     def get(self, value: Any) -> Any:
         """The value itself, of what the other methods returned."""

@@ -8,12 +8,14 @@ import numpy as np
 from sklearn.base import clone
 
 from ..core.losses import LOGISTIC, SOFTMAX
+from ..core.memory import as_bytes
 from ..core.multilabel import MultilabelClassifier
-from ..core.options import check_options, flag, integer, real
+from ..core.options import Bytes, check_options, flag, integer, real
 from ..core.taxonomy import as_taxonomy, to_arrays
 from ..core.validation import NARROW, without_padding
 from . import model
 from .descriptions import split_descriptions, weights_of, with_columns, with_rows
+from .memory import Size, memory
 
 
 class LabelTreeClassifier(MultilabelClassifier):
@@ -77,6 +79,11 @@ class LabelTreeClassifier(MultilabelClassifier):
     calibration : {"isotonic", "temperature"} or None, default=None
         Calibrate probabilities in `fit` on a tenth of the rows, at most 10,000, which are then not learned. To learn
         all rows, call `calibrate` with other rows instead.
+    max_memory : int, str or None, default=None
+        Limit of the memory of the process while `fit` runs, training rows included: a number of bytes, or text such as
+        "8GB". Before training, `fit` estimates how much it will take. If that is too much, it uses fewer threads, or
+        raises a MemoryError that says what would fit; it also stops if the weights take more than was estimated. Mapped
+        files are not counted (docs/many_labels.md).
     random_state : int, RandomState or None, default=None
         Seed. With the same int, `fit` gives the same model, byte for byte, for any `n_jobs`. Scores of rows predicted
         together may differ from those of single rows in the last bits.
@@ -156,6 +163,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         "n_trees": integer(1, 1_000_000),
         "neighbors": flag(),
         "replay": flag(),
+        "max_memory": Bytes(),
     }
 
     def __init__(
@@ -174,6 +182,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         replay=True,
         class_weight=None,
         calibration=None,
+        max_memory=None,
         random_state=None,
         n_jobs=1,
         verbose=0,
@@ -192,6 +201,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         self.replay = replay
         self.class_weight = class_weight
         self.calibration = calibration
+        self.max_memory = max_memory
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -322,10 +332,11 @@ class LabelTreeClassifier(MultilabelClassifier):
         return 0 if self._described is None else len(self._described[0])
 
     def _arguments_of_fit(self):
-        if self._hierarchy is None:
-            return {}
-        taxonomy = self._hierarchy = as_taxonomy(self._hierarchy, self._index.array)
-        return {"above": taxonomy.ancestors(taxonomy.find(self._index.array))}
+        above = None
+        if self._hierarchy is not None:
+            taxonomy = self._hierarchy = as_taxonomy(self._hierarchy, self._index.array)
+            above = taxonomy.ancestors(taxonomy.find(self._index.array))
+        return {"asked": model.Asked(above, as_bytes(self.max_memory))}
 
     def _train(self, X, labels, weights, rng):
         super()._train(X, labels, weights, rng)
@@ -395,7 +406,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         Parameters
         ----------
         n_features, n_classes : int
-            Size of the problem.
+            Size of the problem. The estimate for sparse rows is better without columns that are never used.
         sparse : bool, default=False
             Whether the data will be sparse.
         multilabel : bool, default=False
@@ -410,17 +421,17 @@ class LabelTreeClassifier(MultilabelClassifier):
         Returns
         -------
         n_bytes : int
-            Without `n_rows` an upper bound, many times too high for sparse text. With `n_rows` and `n_nonzero`, usually
-            within a factor of 2: 0.9 to 2.4 times the actual size on seven sets of text. Training rows that `neighbors`
-            keeps are not included. The actual size after training is `n_bytes_`. `partial_fit` unpacks the weights,
-            which can take ten times as much.
+            Without `n_rows` an upper bound, many times too high for sparse text. With `n_rows` and `n_nonzero`, 0.8 to
+            1.5 times the actual size on the sets of text to which the formula was fitted. Training rows that
+            `neighbors` keeps are not included. The actual size after training is `n_bytes_`. `partial_fit` unpacks the
+            weights, which can take ten times as much.
 
         Examples
         --------
         >>> from manyclass import LabelTreeClassifier
         >>> text = {"n_features": 136_000, "n_classes": 670_000, "sparse": True, "multilabel": True}
         >>> n_bytes = LabelTreeClassifier().estimate_memory(**text, n_rows=490_000, n_nonzero=75, n_labels=5.5)
-        >>> 1e9 < n_bytes < 8e9
+        >>> 5e8 < n_bytes < 2e9
         True
         """
         bound = super().estimate_memory(n_features, n_classes, sparse, multilabel)
@@ -436,8 +447,8 @@ class LabelTreeClassifier(MultilabelClassifier):
         options = other._resolve_options(int(n_features), sparse, 0)
         if not isinstance(n_labels, Real) or not 0 < float(n_labels) <= n_classes:
             raise ValueError(f"n_labels must be a number above 0 and up to n_classes, got {n_labels!r}.")
-        size = model.Size(int(n_rows), float(n_nonzero), float(n_labels))
-        return model.memory(options, int(n_features), int(n_classes), size)
+        size = Size(int(n_rows), float(n_nonzero), float(n_labels))
+        return memory(options, int(n_features), int(n_classes), size)
 
 
 MOST_FITTED = 64  # outputs per node in `fit`

@@ -13,8 +13,6 @@ from scipy.linalg import eigh
 from scipy.special import expit
 from sklearn.utils.extmath import row_norms
 
-from ..core.inputs import Batch, Csr
-from ..core.protocol import as_labels
 from ..core.state import Scale, Seen, State, make
 from ..core.steps import Here, add, one_blas_thread
 from .fit_kernels import Pairs, Start, Trained, Weights, fit_nodes, left_out_scores
@@ -23,7 +21,6 @@ from .neighbors import Neighbors, best_slope, nearest, no_neighbors, rows_to_kee
 from .parts import (
     Bounds,
     Counts,
-    Given,
     Piece,
     back,
     both,
@@ -57,15 +54,16 @@ N_DIMS = 64  # in which labels are grouped
 FEW_ROWS = 3.0  # per label: up to here votes have their full weight
 TAXONOMY = np.float32(1.0)  # weight of a taxonomy against the mean rows where labels are grouped
 N_SAMPLE = 1 << 14  # (node, row) pairs from which the start is calibrated
-# Weights of sparse rows are left out up to the absolute value 4 / rows per label, at least 0.1 and at most 1, routers
-# half of it. On held-out rows of text, 1 is more accurate than 0.1 with 4 rows per label; 0.5 is less accurate with 20.
-_SMALLEST, _LEAST, _MOST = 4.0, 0.1, 1.0
-_MOST_RECORDS = 1 << 18  # blocks that one call of the trainer may write: bounds its memory
+# Weights of sparse rows are left out up to the absolute value 4 / rows per label, at least 0.1 and at most 1, and those
+# of routers up to 0.7 times it. On held-out rows of text, 1 is more accurate than 0.1 with 4 rows per label; 0.4 is
+# less accurate with 18.
+_SMALLEST, _LEAST, _MOST, _ROUTERS = 4.0, 0.1, 1.0, 0.7
+MOST_RECORDS = 1 << 18  # blocks that one call of the trainer may write: bounds its memory
 _POWER_STEPS, _SWEEPS = 2, 10  # of the randomised SVD, of two-means
 _NEWTON_STEPS, _PENALTY = 50, 1e-3  # of the calibration
 _FEWEST_PAIRS, _HELD_OUT = 4096, 0.2  # (leaf, row) pairs, and the share of held-out rows, for nearest rows
 _MOST_PAIRS = 1 << 18  # for nearest rows, of the sampled leaves together
-_FEW_LABELS = 512  # for which an exact decomposition is fast
+FEW_LABELS = 512  # for which an exact decomposition is fast
 _LABELS_AT_A_TIME = 1 << 12  # whose sums are in memory together
 
 
@@ -93,30 +91,6 @@ class _Job(NamedTuple):
     start: Start
     smallest: np.float32  # weights up to this absolute value are left out
     leaf: bool
-
-
-def fit(
-    options: Options,
-    state: State,
-    X: Any,
-    batch: Batch,
-    labels: Any,
-    weights: np.ndarray,
-    n_jobs: int,
-    report: Callable,
-    above: sp.csr_array | None = None,
-) -> Options:
-    """Build the tree from all rows, then train every node on its rows. Mutates: state.
-
-    `X` and `batch` are the same rows; `above` are the nodes of a taxonomy that contain each label. Returns the options
-    with the calibrated start.
-    """
-    rows = Given(batch, as_labels(labels), weights)
-    sizes = Sizes(X.shape[1], len(state["tree"].leaf_of), isinstance(batch, Csr), above)
-    options, new = fit_parts(Here(n_jobs), options, [rows], sizes, report)
-    state.clear()
-    state.update(new)
-    return options
 
 
 class Sizes(NamedTuple):
@@ -194,14 +168,17 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
     start, bias = _start(plan, pairs, work[0], False)
     plan = plan.replace(router_start=start.cosine, router_bias=bias)
     routers = _train(plan, pairs, work[1], start, False)
-    blocks = run.call(join, plan.tree, plan.options, *routers)
+    blocks = run.call(join, plan.tree, plan.options, routers)
+    del routers
     pairs = run.each(leaf_pairs, [plan.parts], plan.tree, blocks, plan.scale, plan.options, run.n_jobs)
     work = run.get(run.combine(add, run.each(work_of, [plan.parts, pairs], plan.n_nodes)))
     start, bias = _start(plan, pairs, work[0], True)
     plan = plan.replace(start=start.cosine, bias=bias)
     neighbors = _neighbors(plan, pairs, work[0], start)
     leaves = _train(plan, pairs, work[1], start, True)
-    return plan.options, join(tree, plan.options, *run.get(routers), *run.get(leaves)), neighbors
+    columns = _columns_of([_routers(tree, run.get(blocks)), *run.get(leaves)])
+    del blocks, leaves, pairs
+    return plan.options, _join(tree, plan.options, columns), neighbors
 
 
 def _neighbors(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start) -> Neighbors | None:
@@ -240,7 +217,7 @@ def _slope(
     chosen = np.sort(rng.permutation(len(pairs.node))[: 2 * most])  # the leaf of a small tree has all rows
     held = (pairs.true[chosen] != 0) & (rng.random(len(chosen)) < _HELD_OUT)
     learned, held = (Pairs(*(array[part] for array in pairs)) for part in (chosen[~held], chosen[held]))
-    blocks = join(tree, job.options, train_pairs(piece.rows, learned, tree, scale, job))
+    blocks = join(tree, job.options, [train_pairs(piece.rows, learned, tree, scale, job)])
     used = np.zeros(len(piece.number), bool)
     used[learned.row[learned.true != 0]] = True
     place = np.minimum(np.searchsorted(piece.number, kept), len(used) - 1)
@@ -251,7 +228,7 @@ def _slope(
         near = kept[tree.leaf_of[piece.label[kept]] == node]
         if own.any() and len(near):
             weight = np.zeros((len(scale.inverse), blocks.bias.shape[1]), np.float32)
-            weight[blocks.feature[first:last]] = weights_of(blocks, slice(first, last))
+            weight[blocks.feature[first:last]] = weights_of(blocks, node)
             parts.append(_held_out_scores(piece, tree, weight, blocks.bias[node], held.row[own], near))
     if not parts:
         return 0.0
@@ -369,7 +346,7 @@ def smallest_weight(rows_of_labels: np.ndarray, sparse: bool, leaf: bool) -> np.
 
 def threshold_of(rows_per_label: float, leaf: bool) -> float:
     """The absolute value up to which weights of sparse rows are left out."""
-    return max(_LEAST, min(_SMALLEST / rows_per_label, _MOST) * (1.0 if leaf else 0.5))
+    return max(_LEAST, min(_SMALLEST / rows_per_label, _MOST) * (1.0 if leaf else _ROUTERS))
 
 
 def train_nodes(pieces: list, tree: LabelTree, scale: Scale, job: _Job) -> Weights:
@@ -385,30 +362,53 @@ def train_pairs(rows: Rows, pairs: Pairs, tree: LabelTree, scale: Scale, job: _J
     most, ends = np.minimum(costs, len(scale.inverse)), np.append(first, len(pairs.node))
     bias = np.full((len(tree.parent), width_of(job.options)), first_bias(job.options, job.leaf))
     if not len(first):
-        nothing = np.empty(0, np.int32), np.empty((0, bias.shape[1] // LANES), np.uint16), np.empty(0, np.float32)
-        return Weights(first, first, *nothing, bias[:0])
+        return Weights(first, first, *_no_entries(bias.shape[1]), np.empty(0, np.float32), bias[:0])
     out = []
-    for begin, end in pairwise(divide_work(most, _MOST_RECORDS)):
+    for begin, end in pairwise(divide_work(most, MOST_RECORDS)):
         own = Pairs(*(array[ends[begin] : ends[end]] for array in pairs))
         nodes, capacity = pairs.node[first[begin:end]].astype(np.int64), int(most[begin:end].sum())
         feature, lanes = np.empty(capacity, np.int32), np.empty((capacity, bias.shape[1] // LANES), np.uint16)
-        value = np.empty(capacity * bias.shape[1], np.float32)
-        trained = Trained(nodes, np.zeros(len(nodes), np.int64), feature, lanes, value)
+        value, step = np.empty(capacity * bias.shape[1], np.int16), np.empty(len(nodes), np.float32)
+        trained = Trained(nodes, np.zeros(len(nodes), np.int64), feature, lanes, value, step)
         n, n_values = fit_nodes(tree, bias, scale, rows, own, job.start, job.options, job.smallest, trained)
-        out.append((*trained[:2], feature[:n].copy(), lanes[:n].copy(), value[:n_values].copy(), bias[nodes]))
+        entries = feature[:n].copy(), lanes[:n].copy(), value[:n_values].copy()
+        out.append((*trained[:2], *entries, step, bias[nodes]))
     return Weights(*map(np.concatenate, zip(*out, strict=True)))
 
 
-def join(tree: LabelTree, options: Options, *parts: Weights) -> PackedBlocks:
+def join(tree: LabelTree, options: Options, parts: list[Weights]) -> PackedBlocks:
     """The weights of all nodes; `parts` are in the order of nodes."""
+    return _join(tree, options, _columns_of(parts))
+
+
+def _columns_of(parts: list[Weights]) -> list[list]:
+    return [[part[k] for part in parts] for k in range(len(Weights._fields))]
+
+
+def _routers(tree: LabelTree, blocks: PackedBlocks) -> Weights:
+    """The weights of the inner nodes from blocks in which leaves have none."""
+    nodes = np.flatnonzero(tree.is_leaf == 0)
+    counts = np.diff(blocks.first)[nodes]
+    entries = blocks.feature, blocks.lanes, blocks.value
+    return Weights(nodes, counts, *entries, blocks.step[nodes], blocks.bias[nodes])
+
+
+def _no_entries(width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return np.empty(0, np.int32), np.empty((0, width // LANES), np.uint16), np.empty(0, np.int16)
+
+
+def _join(tree: LabelTree, options: Options, columns: list[list]) -> PackedBlocks:
+    """`join` from the fields of `Weights`. Mutates: columns, which are emptied: the weights are not held twice."""
     bias = np.where(tree.is_leaf[:, None] == 0, *(first_bias(options, leaf) for leaf in (False, True)))
     bias = np.repeat(bias, width_of(options), axis=1)
-    counts = np.zeros(len(bias), np.int64)
-    for part in parts:
-        counts[part.node], bias[part.node] = part.n_features, part.bias
-    nothing = np.empty(0, np.int32), np.empty((0, bias.shape[1] // LANES), np.uint16), np.empty(0, np.float32)
-    arrays = [np.concatenate([empty, *(part[k] for part in parts)]) for k, empty in enumerate(nothing, 2)]
-    return packed(np.append(0, np.cumsum(counts)), bias, *arrays)
+    counts, step = np.zeros(len(bias), np.int64), np.zeros(len(bias), np.float32)
+    for nodes, n_features, *_, own_step, own_bias in zip(*columns, strict=True):
+        counts[nodes], step[nodes], bias[nodes] = n_features, own_step, own_bias
+    arrays = []
+    for k, empty in enumerate(_no_entries(bias.shape[1]), 2):
+        arrays.append(np.concatenate([empty, *columns[k]]))
+        columns[k].clear()
+    return packed(np.append(0, np.cumsum(counts)), bias, step, *arrays)
 
 
 def divide_work(costs: np.ndarray, most: float) -> list[int]:
@@ -431,7 +431,7 @@ def cluster(run: Any, options: Options, parts: list, counts: Counts, bounds: Bou
     if len(present) <= options.arity:  # one leaf holds them all
         rows = np.zeros((sizes.n_classes, 1), np.float32)
         return run.call(grow_tree, rows, present, options.arity, sizes.n_classes, rng)
-    if sizes.sparse and sizes.n_classes > _FEW_LABELS:
+    if sizes.sparse and sizes.n_classes > FEW_LABELS:
         found = run.call(_first_basis, (sizes.n_classes, sizes.n_features), rng)
         sums_of_rows = SumsOfRows(run, parts, bounds, sizes)
         rows = run.call(_unit_rows, _few_dimensions(run, sums_of_rows, run.call(itemgetter(0), found)))
@@ -555,7 +555,7 @@ def embed(directions: Any, n_dims: int, rng: np.random.Generator) -> np.ndarray:
 @one_blas_thread
 def _embedded(directions: Any, n_dims: int, rng: np.random.Generator) -> tuple[np.ndarray, np.random.Generator]:
     """`embed`, and the generator after it."""
-    if directions.shape[0] <= _FEW_LABELS:
+    if directions.shape[0] <= FEW_LABELS:
         return _unit_rows(_from_products(directions, n_dims)), rng
     basis, rng = _first_basis(directions.shape, rng, n_dims)
     return _unit_rows(_few_dimensions(Here(), _Matrix(directions), basis)), rng

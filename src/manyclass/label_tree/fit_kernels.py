@@ -28,7 +28,7 @@ from ..core.rng import uniform
 from ..core.state import Array
 from ..jit import device, inlined, kernel
 from .kernels import SMALLEST_GRADIENT
-from .weights import LANES, OpenNode, close_node, make_open_node, plain, score_row, step_row
+from .weights import LANES, STEPS, OpenNode, close_node, make_open_node, n_bits, plain, score_row, step_row
 
 VOTE_SMOOTHING = np.float32(1.0)  # mass of usual outputs that every feature is assumed to have seen
 HINGE_CURVATURE, LOG_CURVATURE = 2.0, 0.25  # the largest second derivatives of the losses
@@ -52,7 +52,8 @@ class Trained(NamedTuple):
     n_features: Array  # i8: of each node
     feature: Array  # (entry,) i4
     lanes: Array  # (entry, part) u2
-    value: Array  # (value,) f4
+    value: Array  # (value,) i2
+    step: Array  # f4: of the weights of each node
 
 
 class Weights(NamedTuple):
@@ -63,6 +64,7 @@ class Weights(NamedTuple):
     feature: Array
     lanes: Array
     value: Array
+    step: Array
     bias: Array  # (node, place) f4
 
 
@@ -98,16 +100,6 @@ def end_of(pairs, first):
     while last < len(pairs.node) and pairs.node[last] == pairs.node[first]:
         last += 1
     return last
-
-
-@device
-def n_bits(bits):
-    """Number of bits that are set. Cost: O(1)."""
-    n = np.int64(0)
-    while bits != np.uint64(0):
-        bits &= bits - np.uint64(1)
-        n += 1
-    return n
 
 
 @plain
@@ -161,7 +153,8 @@ def _fit_nodes(tree, bias, rows, pairs, start, options, smallest, out, trainer):
         n = begin_node(tree.size[node], rows, pairs, first, last, start, trainer)
         train_node(tree.size[node], bias[node], rows, pairs, first, last, options, trainer)
         before = written[0]
-        written = pack_node(n, tree.size[node], smallest, trainer, written, out)
+        out.step[k] = step_of(n, tree.size[node], trainer.opened.weight)
+        written = pack_node(n, tree.size[node], smallest, trainer, written, out.step[k], out)
         out.n_features[k] = written[0] - before
         close_node(trainer.opened, n)
         k, first = k + 1, last
@@ -440,7 +433,18 @@ def shuffle(order, n, seed, epoch):
 
 
 @device
-def pack_node(n, n_outputs, smallest, trainer, written, out):
+def step_of(n, n_outputs, weight):
+    """The step of which the weights of a node are multiples; not finite if a weight is not. Cost: O(n x outputs)."""
+    largest, rest = np.float32(0.0), np.float32(0.0)
+    for at in range(1, n + 1):
+        for c in range(n_outputs):
+            largest = max(largest, abs(weight[at, c]))
+            rest += np.float32(0.0) * weight[at, c]
+    return largest / np.float32(STEPS) + rest
+
+
+@device
+def pack_node(n, n_outputs, smallest, trainer, written, step, out):
     """Append the weights of a node above `smallest`, in the order of features; return the new ends. Mutates: out.
 
     `written` are the numbers of features and weights so far. Cost: O(n x (log n + outputs)).
@@ -454,9 +458,9 @@ def pack_node(n, n_outputs, smallest, trainer, written, out):
         for part in range(out.lanes.shape[1]):
             out.lanes[entry, part] = 0
         for c in range(n_outputs):
-            if abs(weights[c]) > smallest:
+            if abs(weights[c]) > smallest and step > 0.0:
                 out.lanes[entry, c // LANES] |= np.uint16(1) << np.uint16(c % LANES)
-                out.value[end] = weights[c]
+                out.value[end] = np.int16(np.rint(np.float64(weights[c]) / step))
                 end += 1
         if end > before:
             out.feature[entry] = f

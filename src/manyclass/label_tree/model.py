@@ -1,28 +1,23 @@
 """Label tree: online learning, prediction, memory and model files. The rules are in `kernels.py`."""
 
-import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..core.columns import dense
 from ..core.explanation import Parts
-from ..core.inputs import Batch
+from ..core.inputs import Batch, Csr
 from ..core.invariants import check_scale, check_seen, need, need_range
 from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
+from ..core.precision import RUN
 from ..core.protocol import Predictions, Scored, as_labels, rows_of
 from ..core.state import Scale, Seen, State, copy, cut, make, resize
+from ..core.steps import Here
 from ..core.trees import paths_to
 from .explain import explain_trees
-from .fit import (
-    empty_blocks,
-    fit,  # noqa: F401  (one of the model's functions)
-    height_of,
-    n_children,
-    suffix_of,
-    threshold_of,
-    width_of,
-)
+from .fit import Sizes, empty_blocks, fit_parts, suffix_of
 from .groups import grouped_labels  # noqa: F401  (one of the model's functions)
 from .growth import MAX_LEVELS
 from .kernels import (
@@ -38,8 +33,29 @@ from .kernels import (
     predict_batch,
     start_of,
 )
+from .memory import (
+    Problem,
+    Size,
+    limits,
+    memory,  # noqa: F401  (one of the model's functions)
+)
 from .neighbors import BEST, Neighbors, check_neighbors, rank_again, with_rows
-from .weights import LANES, SIZES, Blocks, PackedBlocks, enter_nodes, lengths_of, packed, table_size, weights_of
+from .parts import Given
+from .weights import (
+    EVERY,
+    LANES,
+    SIZES,
+    STEPS,
+    Blocks,
+    PackedBlocks,
+    begins_of,
+    enter_nodes,
+    in_steps,
+    lengths_of,
+    packed,
+    table_size,
+    weights_of,
+)
 
 NAME = "label-tree"
 _TREE = {"tree": LabelTree, "blocks": (Blocks, PackedBlocks)}
@@ -90,6 +106,45 @@ def table_of(blocks: Blocks, node: int) -> tuple[np.ndarray, np.ndarray]:
     return blocks.feature[table][used], blocks.record[table][used]
 
 
+# -- learning all rows at once --------------------------------------------------------------------------------------
+
+
+class Asked(NamedTuple):
+    """What a user may ask of one `fit`."""
+
+    above: sp.csr_array | None = None  # nodes of a taxonomy that contain each label
+    max_memory: int | None = None  # bytes of the process
+
+
+NOTHING_ASKED = Asked()
+
+
+def fit(
+    options: Options,
+    state: State,
+    X: Any,
+    batch: Batch,
+    labels: Any,
+    weights: np.ndarray,
+    n_jobs: int,
+    report: Callable,
+    asked: Asked = NOTHING_ASKED,
+) -> Options:
+    """Build the tree from all rows, then train every node on its rows. Mutates: state.
+
+    `X` and `batch` are the same rows. Returns the options with the calibrated start.
+    """
+    rows, sparse = Given(batch, as_labels(labels), weights), isinstance(batch, Csr)
+    sizes = Sizes(X.shape[1], len(state["tree"].leaf_of), sparse, asked.above)
+    n_rows = max(1, len(weights))
+    size = Size(n_rows, batch[-1].size / n_rows, len(rows.labels.label) / n_rows)
+    allowed = limits(options, Problem(*sizes[:2], size, sparse), n_jobs, asked.max_memory)
+    options, new = fit_parts(Here(*allowed), options, [rows], sizes, report)
+    state.clear()
+    state.update(new)
+    return options
+
+
 # -- online learning -----------------------------------------------------------------------------------------------
 
 
@@ -136,7 +191,7 @@ def unpack(options: Options, tree: LabelTree, blocks: PackedBlocks) -> Blocks:
     enter_nodes(out, nodes, counts[nodes], blocks.feature)
     for node in range(int(tree.n_nodes[0]) - 1, -1, -1):  # children before their parents
         own, size = slice(*blocks.first[node : node + 2]), tree.size[node]
-        weight, total = weights_of(blocks, own), out.total[own]
+        weight, total = weights_of(blocks, node), out.total[own]
         if tree.is_leaf[node]:
             total[:] = weight
             lengths = np.linalg.norm(total[:, :size], axis=0)
@@ -271,36 +326,6 @@ def width(options: Options, state: State) -> int:
     return len(trees_of(state)) * _most_labels(options, state)
 
 
-class Size(NamedTuple):
-    """Sparse training rows, for an estimate of memory."""
-
-    n_rows: int
-    n_nonzero: float  # per row
-    n_labels: float  # per row
-
-
-def memory(options: Options, n_features: int, n_classes: int, size: Size | None = None) -> int:
-    """Bytes of a model after `fit`, if every node has all features, or of sparse rows.
-
-    For sparse rows the features of a node are counted as if all were equally frequent. How many of its weights are kept
-    was fitted to seven sets: the more often a feature occurs at a node, the more outputs have a weight for it, and the
-    fewer rows a label has, the more weights are left out.
-    """
-    width, n_nodes, total = width_of(options), 1, 0.0
-    for below in range(height_of(n_classes, options.arity), -1, -1):
-        known, n_weights, kept = float(n_features), float(options.arity), 1.0  # per node; per feature; share of them
-        if size is not None:
-            per_node = size.n_rows * size.n_nonzero * (1.0 if below else size.n_labels) / n_nodes
-            known *= 1 - math.exp(-per_node / n_features)  # distinct ones among so many
-            n_weights = min(n_weights, 1 + per_node / known / 3) if known else 0.0
-            kept = 1 / (1 + 2 * threshold_of(size.n_rows * size.n_labels / n_classes, not below))
-        per_feature = 8 + 2 * width // LANES + 4 * n_weights
-        total += n_nodes * (known * kept * per_feature + 4 * width + 4 * options.arity + 29)
-        if below:
-            n_nodes *= n_children(-(-n_classes // n_nodes), options.arity, below)
-    return int(options.n_trees * (total + 16 * n_classes) + 12 * n_features)
-
-
 # -- files ---------------------------------------------------------------------------------------------------------
 
 
@@ -318,6 +343,30 @@ def options_from_file(values: dict[str, Any]) -> dict[str, Any]:
     for name in ("prior", "start", "router_start", "bias", "router_bias", "C", "margin", "rate", "bias_rate"):
         out[name] = float(out[name])
     return out
+
+
+def arrays_from_file(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of a file; up to format 3, packed weights are no steps, and `begin` has a number for every feature."""
+    out = dict(arrays)
+    for name in [name.removesuffix("lanes") for name in arrays if name.endswith(".lanes")]:
+        if f"{name}step" not in out:
+            scale, value = out.pop(f"{name}value_scale", None), out[f"{name}value"].astype(np.float32)
+            if scale is not None:  # a rounded file
+                value *= np.repeat(scale, RUN)[: len(value)]
+            out[f"{name}value"], out[f"{name}step"] = _as_steps(out[f"{name}first"], out[f"{name}lanes"], value)
+            out[f"{name}begin"] = np.ascontiguousarray(out[f"{name}begin"][::EVERY])
+    return out
+
+
+def _as_steps(first: np.ndarray, lanes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Packed weights as multiples of the step of their node, and the steps."""
+    ends = np.append(0, np.cumsum(np.bitwise_count(lanes).sum(axis=1, dtype=np.int64)))[first]
+    node = np.repeat(np.arange(len(first) - 1), np.diff(ends))
+    largest = np.zeros(len(first) - 1, np.float32)
+    np.maximum.at(largest, node, np.abs(weights))
+    step = largest / np.float32(STEPS)
+    with np.errstate(invalid="ignore"):  # of a damaged file: the checks will refuse it
+        return np.rint(weights / np.where(step > 0, step, 1)[node]).astype(np.int16), step
 
 
 def check(options: Options, state: State, n_features: int, n_classes: int, slim: bool) -> None:
@@ -432,8 +481,9 @@ def check_packed_blocks(blocks: PackedBlocks, n_features: int) -> None:
     rises = np.diff(blocks.feature) > 0
     rises[blocks.first[(blocks.first > 0) & (blocks.first < n)] - 1] = True  # between two nodes
     need(rises.all(), "blocks.feature is not sorted.")
-    ends = blocks.begin.astype(np.int64) + np.bitwise_count(blocks.lanes).sum(axis=1, dtype=np.int64)
-    need(n == 0 or ends.max() <= len(blocks.value), "blocks.begin leads past the weights.")
+    n_weights = int(np.bitwise_count(blocks.lanes).sum(dtype=np.int64))
+    need(n_weights == len(blocks.value), f"blocks.lanes has {n_weights} weights, blocks.value {len(blocks.value)}.")
+    need(np.array_equal(blocks.begin, begins_of(blocks.lanes)), "blocks.begin is not where the weights begin.")
 
 
 def trim(state: State, n_classes: int) -> State:
@@ -469,9 +519,10 @@ def pack(tree: LabelTree, blocks: Blocks | PackedBlocks, starts: np.ndarray, pru
         kept = np.abs(weights) > prune
         known = kept.any(axis=1)
         bits = kept[known].reshape(-1, kept.shape[1] // LANES, LANES) << np.arange(LANES, dtype=np.uint16)
-        parts.append((known.sum(), feature[known], bits.sum(axis=2, dtype=np.uint16), weights[kept]))
-    counts, features, lanes, values = zip(*parts, strict=True)
-    return packed(np.cumsum((0, *counts)), blocks.bias, *map(np.concatenate, (features, lanes, values)))
+        parts.append((known.sum(), feature[known], bits.sum(axis=2, dtype=np.uint16), *in_steps(weights[kept])))
+    counts, features, lanes, values, steps = zip(*parts, strict=True)
+    entries = [np.concatenate(column) for column in (features, lanes, values)]
+    return packed(np.cumsum((0, *counts)), blocks.bias, np.array(steps, np.float32), *entries)
 
 
 def dense_weights(blocks: Blocks | PackedBlocks, node: int, start: float) -> tuple[np.ndarray, np.ndarray]:
@@ -482,4 +533,4 @@ def dense_weights(blocks: Blocks | PackedBlocks, node: int, start: float) -> tup
         record = record[order]
         return feature[order], blocks.weight[record] + blocks.total[record] * lengths_of(blocks, node, start)
     own = slice(*blocks.first[node : node + 2])
-    return blocks.feature[own], weights_of(blocks, own)
+    return blocks.feature[own], weights_of(blocks, node)

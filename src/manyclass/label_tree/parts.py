@@ -21,7 +21,7 @@ from .weights import PackedBlocks
 # Rows that are routed in one call, which counts them from the first of all rows: how a node is scored depends on how
 # many rows of the call reach it, and the last bits of a score on how it is scored.
 ALIGNED = BLOCK_ROWS
-_VALUES_AT_A_TIME = 1 << 22  # of temporary arrays
+VALUES_AT_A_TIME = 1 << 22  # of temporary arrays
 _ROWS_AT_A_TIME = 1 << 14
 _LONGEST = 4.0  # of a row times its factor
 
@@ -155,14 +155,13 @@ def sparse_sums(part: Part, rows_of_labels: sp.csr_array, first: int, last: int,
     n_features, step = scaling
     chosen = rows_of_labels[first:last]
     label = np.repeat(np.arange(chosen.shape[0]), np.diff(chosen.indptr))
-    X = as_matrix(part.rows.batch, n_features)
-    ends = np.cumsum(np.diff(X.indptr)[chosen.indices])
+    ends = np.cumsum(row_lengths(part.rows.batch)[chosen.indices])
     out = sp.csr_array((chosen.shape[0], n_features), dtype=np.float64)
     begin = 0
     while begin < len(label):  # rows of at most so many values, or one row
         before = ends[begin - 1] if begin else 0
-        end = max(begin + 1, int(np.searchsorted(ends, before + _VALUES_AT_A_TIME, side="right")))
-        rows = X[chosen.indices[begin:end]]
+        end = max(begin + 1, int(np.searchsorted(ends, before + VALUES_AT_A_TIME, side="right")))
+        rows = as_matrix(rows_at(part.rows.batch, chosen.indices[begin:end]), n_features)
         terms = np.repeat(chosen.data[begin:end].astype(np.float64), np.diff(rows.indptr)) * rows.data
         rows = sp.csr_array((on_grid(terms, step), rows.indices, rows.indptr), shape=rows.shape)
         places = label[begin:end], np.arange(end - begin)
@@ -183,9 +182,10 @@ def dense_sums(part: Part, first: int, last: int, step: float) -> Array:
 
 def times(part: Part, columns: Array, step: float, n_classes: int) -> Array:
     """The sums, over the rows of each label, of the products of rows and columns."""
-    out, X, Y = np.zeros((n_classes, columns.shape[1])), as_matrix(part.rows.batch, len(columns)), _label_rows(part)
+    out, Y = np.zeros((n_classes, columns.shape[1])), _label_rows(part)
     for first, last in _blocks(part):
-        rows = np.ascontiguousarray(X[first:last] @ columns, np.float32)
+        X = as_matrix(rows_at(part.rows.batch, np.arange(first, last)), len(columns))
+        rows = np.ascontiguousarray(X @ columns, np.float32)
         add_products(Csr(Y.indptr[first : last + 1], Y.indices, Y.values), rows, 0, step, out)
     return out
 

@@ -25,6 +25,8 @@ from ..jit import DEVICE_OPTIONS, device, inlined, kernel
 
 LANES = 16  # outputs whose sums are kept in registers at a time; the width of a block is a multiple
 SIZES = 48  # sizes of tables: powers of two
+EVERY = 16  # features between two whose first weight is stored
+STEPS = 127 * 256  # up to the largest weight of a node, in packed blocks; int8 files have 127 for some weights
 _SMALLEST_TABLE = 8
 
 ZEROS = (np.float32(0.0),) * LANES
@@ -58,9 +60,10 @@ class PackedBlocks(NamedTuple):
 
     first: Annotated[Array, Field("i8", ("node_end",))]  # where the features of a node begin; they end at the next
     feature: Annotated[Array, Field("i4", ("entry",), -1)]
-    begin: Annotated[Array, Field("u4", ("entry",))]  # where the weights of a feature begin
+    begin: Annotated[Array, Field("u4", ("run_of_entries",))]  # where the weights of every 16th feature begin
     lanes: Annotated[Array, Field("u2", ("entry", "part"))]  # a bit for each output that has a weight
-    value: Annotated[Array, Field("f4", ("value",), rounds="run")]
+    value: Annotated[Array, Field("i2", ("value",), rounds="run")]  # weights as multiples of the step of their node
+    step: Annotated[Array, Field("f4", ("node",))]
     bias: Annotated[Array, Field("f4", ("node", "place"))]
 
 
@@ -423,18 +426,39 @@ def step_row(batch, i, scale, local, weight, bias, move, bias_rate):
 
 
 @device
-def add_packed(blocks, at, v, out):
-    """Add v x the weights of entry `at`. Mutates: out. Cost: O(weights that are not zero)."""
-    p = np.int64(blocks.begin[at])
+def n_bits(bits):
+    """Number of bits that are set. Cost: O(1)."""
+    n = np.int64(0)
+    while bits != np.uint64(0):
+        bits &= bits - np.uint64(1)
+        n += 1
+    return n
+
+
+@device
+def first_weight(blocks, at):
+    """Where the weights of entry `at` begin. Cost: O(1)."""
+    stored = at // EVERY
+    p = np.int64(blocks.begin[stored])
+    for before in range(stored * EVERY, at):
+        for part in range(blocks.lanes.shape[1]):
+            p += n_bits(np.uint64(blocks.lanes[before, part]))
+    return p
+
+
+@device
+def add_packed(blocks, at, p, v, out):
+    """Add v x the steps of entry `at`, which begin at p; return where they end. Mutates: out. Cost: O(weights)."""
     for part in range(blocks.lanes.shape[1]):
         bits = np.int64(blocks.lanes[at, part])
         c = part * LANES
         while bits != 0:
             if bits & 1:
-                out[c] += blocks.value[p] * v
+                out[c] += np.float32(blocks.value[p]) * v
                 p += 1
             bits >>= 1
             c += 1
+    return p
 
 
 @device
@@ -444,7 +468,7 @@ def score_packed(blocks, node, batch, i, scale, out):
         out[c] = blocks.bias[node, c]
     begin, stop = span(batch, i)
     first, end = np.int64(blocks.first[node]), np.int64(blocks.first[node + 1])
-    at, before = first, np.int64(-1)
+    at, before, step = first, np.int64(-1), scale * blocks.step[node]
     for j in range(begin, stop):
         v, f = value(batch, i, j), np.int64(feature(batch, j))
         if v != 0.0:
@@ -452,14 +476,15 @@ def score_packed(blocks, node, batch, i, scale, out):
             at = first_not_below(blocks.feature, at if f > before else first, end, f)
             before = f
             if at < end and blocks.feature[at] == f:
-                add_packed(blocks, at, v * scale, out)
+                add_packed(blocks, at, first_weight(blocks, at), v * step, out)
 
 
 @device
 def open_packed(blocks, node, out):
     """Prepare a node for many rows; return the number of its features. Mutates: out. Cost: O(blocks x outputs)."""
-    n = np.int32(0)
-    for at in range(blocks.first[node], blocks.first[node + 1]):
+    first, end, n = np.int64(blocks.first[node]), np.int64(blocks.first[node + 1]), np.int32(0)
+    p = first_weight(blocks, first) if first < end else np.int64(0)
+    for at in range(first, end):
         n += np.int32(1)
         f = blocks.feature[at]
         out.local[f] = n
@@ -467,7 +492,7 @@ def open_packed(blocks, node, out):
         weights = out.weight[n]
         for c in range(len(weights)):
             weights[c] = 0.0
-        add_packed(blocks, at, np.float32(1.0), weights)
+        p = add_packed(blocks, at, p, blocks.step[node], weights)
     return n
 
 
@@ -482,20 +507,21 @@ def find_weights(blocks, node, features, out):
         f = np.int64(features[q])
         at = first_not_below(blocks.feature, first, end, f)
         if at < end and blocks.feature[at] == f:
-            add_packed(blocks, at, np.float32(1.0), out[q])
+            add_packed(blocks, at, first_weight(blocks, at), blocks.step[node], out[q])
 
 
 @kernel
 def square_sums(blocks, node, out):
     """Sums of the squared weights of each output of a node. Mutates: out. Cost: O(weights of the node)."""
-    for at in range(np.int64(blocks.first[node]), np.int64(blocks.first[node + 1])):
-        p = np.int64(blocks.begin[at])
+    first, end = np.int64(blocks.first[node]), np.int64(blocks.first[node + 1])
+    p = first_weight(blocks, first) if first < end else np.int64(0)
+    for at in range(first, end):
         for part in range(blocks.lanes.shape[1]):
             bits = np.int64(blocks.lanes[at, part])
             c = part * LANES
             while bits != 0:
                 if bits & 1:
-                    out[c] += np.float64(blocks.value[p]) * np.float64(blocks.value[p])
+                    out[c] += (np.float64(blocks.value[p]) * blocks.step[node]) ** 2
                     p += 1
                 bits >>= 1
                 c += 1
@@ -507,21 +533,35 @@ def lengths_of(blocks: Blocks, node: int, start: float) -> np.ndarray:
     return np.where(sq_norm > 0, start / np.sqrt(np.where(sq_norm > 0, sq_norm, 1)), 0).astype(np.float32)
 
 
-def packed(first: Array, bias: Array, feature: Array, lanes: Array, value: Array) -> PackedBlocks:
+def packed(first: Array, bias: Array, step: Array, feature: Array, lanes: Array, value: Array) -> PackedBlocks:
     """Packed blocks; the weights of each feature follow those of the feature before."""
     if len(value) >= 1 << 32:
         raise ValueError(f"The model has {len(value)} weights, more than its files can hold: use a larger prune.")
-    ends = np.cumsum(np.bitwise_count(lanes).sum(axis=1, dtype=np.int64))
-    return PackedBlocks(first, feature, np.append(0, ends)[: len(feature)].astype(np.uint32), lanes, value, bias)
+    return PackedBlocks(first, feature, begins_of(lanes), lanes, value, step, bias)
 
 
-def weights_of(blocks: PackedBlocks, entries: slice) -> np.ndarray:
-    """The weights of some entries as a matrix (entry, place)."""
-    bits = (blocks.lanes[entries][:, :, None] >> np.arange(LANES, dtype=np.uint16)) & 1 != 0
+def begins_of(lanes: Array) -> np.ndarray:
+    """Where the weights of every 16th feature begin."""
+    runs = np.arange(0, lanes.size, EVERY * lanes.shape[1])
+    counts = np.add.reduceat(np.bitwise_count(lanes).reshape(-1), runs, dtype=np.int64)
+    return (np.cumsum(counts) - counts).astype(np.uint32)
+
+
+def in_steps(weights: np.ndarray) -> tuple[np.ndarray, np.float32]:
+    """The weights of a node as multiples of a step, and the step."""
+    step = np.float32(np.abs(weights).max(initial=0.0) / STEPS)
+    return np.rint(weights.astype(float) / (step or 1.0)).astype(np.int16), step
+
+
+def weights_of(blocks: PackedBlocks, node: int) -> np.ndarray:
+    """The weights of a node as a matrix (entry, place)."""
+    start, end = blocks.first[node : node + 2]
+    bits = (blocks.lanes[start:end][:, :, None] >> np.arange(LANES, dtype=np.uint16)) & 1 != 0
     bits = bits.reshape(len(bits), blocks.bias.shape[1])
-    at = blocks.begin[entries][:, None] + np.cumsum(bits, axis=1, dtype=np.int64) - 1
-    out = np.zeros(bits.shape, np.float32)
-    out[bits] = blocks.value[at[bits]]
+    out, stored = np.zeros(bits.shape, np.float32), start // EVERY
+    if len(bits):
+        first = int(blocks.begin[stored]) + int(np.bitwise_count(blocks.lanes[stored * EVERY : start]).sum())
+        out[bits] = blocks.value[first : first + np.count_nonzero(bits)] * blocks.step[node]
     return out
 
 

@@ -1,0 +1,152 @@
+"""Label tree: memory of a model and of its training, before training."""
+
+import math
+from typing import NamedTuple
+
+from ..core.memory import as_text, held_bytes
+from .fit import FEW_LABELS, MOST_RECORDS, N_DIMS, height_of, n_children, threshold_of, width_of
+from .kernels import Options
+from .parts import VALUES_AT_A_TIME
+from .weights import EVERY, LANES
+
+_KEPT, _REPEATED, _LEFT_OUT, _OUTPUTS = 0.32, 0.69, 0.7, 4000.0  # fitted to the sizes of models
+_NEAR = 0.33  # labels of a row are near each other in the tree
+_JOINED = 1.6  # times the weights: while they are put together, the longest array is there twice
+_SPARE = 1.1  # times the estimate, for what it does not count
+_PER_KEY = 48  # bytes for each (row, node) while pairs are sorted
+_PER_VALUE = 64  # bytes for each value of the rows whose sums are computed together
+
+
+class Size(NamedTuple):
+    """Training rows, for an estimate of memory."""
+
+    n_rows: int
+    n_nonzero: float  # per row
+    n_labels: float  # per row
+
+
+class Problem(NamedTuple):
+    """What the memory of training depends on, besides the options."""
+
+    n_features: int
+    n_classes: int
+    size: Size
+    sparse: bool
+
+
+def memory(options: Options, n_features: int, n_classes: int, size: Size | None = None) -> int:
+    """Bytes of a model after `fit`, if every node has all features, or of sparse rows.
+
+    For sparse rows the formula was fitted to the sizes of models of text: the more often a feature occurs at a
+    node, the more probably it has a weight that is kept, and the more outputs have one.
+    """
+    width, n_nodes, total = width_of(options), 1, 0.0
+    for below in range(height_of(n_classes, options.arity), -1, -1):
+        n_labels = -(-n_classes // n_nodes)  # below a node
+        n_outputs = n_children(n_labels, options.arity, below) if below else min(options.arity, n_labels)
+        known, n_weights = float(n_features), float(options.arity)  # features of a node; weights of a feature
+        if size is not None:
+            n_visited = min(n_nodes, size.n_labels) if below else size.n_labels  # by a row
+            n_values = size.n_rows * size.n_nonzero * n_visited**_NEAR / n_nodes
+            often = max(n_values / n_features, 1e-9)
+            threshold = threshold_of(size.n_rows * size.n_labels / n_classes, not below)
+            known = n_features * -math.expm1(-_KEPT * often**_REPEATED / (1 + _LEFT_OUT * threshold))
+            n_weights = 1 + (n_outputs - 1) / (1 + _OUTPUTS / often**3)
+        per_feature = 4 + 4 / EVERY + 2 * width // LANES + 2 * n_weights
+        total += n_nodes * (known * per_feature + 4 * width + 4 * options.arity + 33)
+        n_nodes *= n_outputs
+    return int(options.n_trees * (total + 16 * n_classes) + 12 * n_features)
+
+
+class Needs(NamedTuple):
+    """Bytes that `fit` allocates, beyond the rows that it is given."""
+
+    rows: float  # as long as it runs
+    grouping: float  # while similar labels are grouped
+    router_pairs: float  # while the rows of routers are sorted
+    leaf_pairs: float  # while the rows of leaves are sorted
+    pairs: float  # while leaves are trained
+    thread: float  # of each thread that trains
+    weights: float
+
+    def peak(self, n_jobs: int) -> int:
+        """The most at the same time."""
+        stages = (
+            self.grouping,
+            self.router_pairs,
+            self.leaf_pairs + self.weights / 2,  # about half of them are those of routers
+            self.pairs + n_jobs * self.thread + self.weights,
+            self.pairs + _JOINED * self.weights,
+        )
+        return int(_SPARE * (self.rows + max(stages)))
+
+
+def needs_of(options: Options, problem: Problem) -> Needs:
+    """What training takes."""
+    n_features, n_classes, size, sparse = problem
+    n_rows, n_labels, width = size.n_rows, size.n_rows * size.n_labels, width_of(options)
+    n_reached = n_rows * min(options.beam, -(-n_classes // options.arity)) + n_labels
+    return Needs(
+        24 * (n_rows + n_labels),
+        _grouping(options, problem),
+        _PER_KEY * n_labels * height_of(n_classes, options.arity),
+        _PER_KEY * n_reached,
+        24 * n_reached,
+        min(MOST_RECORDS, max(n_features, n_rows * size.n_nonzero)) * (6 + 2 * width)  # the weights of some nodes
+        + n_features * (8 + 8 * width)  # the node that is trained
+        + n_rows * (28 + 4 * width),  # its rows: the root has all of them
+        memory(options, n_features, n_classes, size if sparse else None),
+    )
+
+
+def _grouping(options: Options, problem: Problem) -> float:
+    n_features, n_classes, size, sparse = problem
+    if n_classes <= options.arity:
+        return 0.0
+    placed = 4 * min(N_DIMS, n_classes, n_features) * (5 * n_classes + 3 * n_features)
+    if not sparse:
+        return placed + 16 * n_classes * n_features
+    n_labels = size.n_rows * size.n_labels
+    exact = 24 * n_classes**2 if n_classes <= FEW_LABELS else 0
+    return placed + exact + 32 * n_labels + _PER_VALUE * min(n_labels * size.n_nonzero, VALUES_AT_A_TIME)
+
+
+class Limits(NamedTuple):
+    """What `fit` may use."""
+
+    n_jobs: int
+    weights: float = math.inf  # bytes
+
+
+def limits(options: Options, problem: Problem, n_jobs: int, max_memory: int | None) -> Limits:
+    """Threads and bytes for the weights within a limit for the process, or a MemoryError that says what would fit."""
+    if max_memory is None:
+        return Limits(n_jobs)
+    needs, held = needs_of(options, problem), held_bytes()
+    for n_threads in range(n_jobs, 0, -1):
+        if held + needs.peak(n_threads) <= max_memory:
+            left = max_memory - held - _SPARE * (needs.rows + needs.pairs)
+            return Limits(n_threads, min(left / _JOINED, left - _SPARE * n_threads * needs.thread))
+    raise MemoryError(_refusal(options, problem, held, max_memory))
+
+
+def _refusal(options: Options, problem: Problem, held: int, max_memory: int) -> str:
+    def needed(n_rows: int) -> int:
+        fewer = problem._replace(size=problem.size._replace(n_rows=n_rows))
+        return held + needs_of(options, fewer).peak(1)
+
+    n_rows = problem.size.n_rows
+    most = as_text(needed(n_rows))
+    low, high = 0, n_rows
+    while high - low > 1:  # the most rows that fit
+        middle = (low + high) // 2
+        low, high = (middle, high) if needed(middle) <= max_memory else (low, middle)
+    advice = [f"use max_memory='{most}'"]
+    if low:
+        advice.append(f"about {low} of the {n_rows} rows")
+    if options.n_trees > 1:
+        advice.append("fewer trees")
+    return (
+        f"fit would take about {most} with one thread, of which {as_text(held)} is in use already, but max_memory is "
+        f"{as_text(max_memory)}. To fit it: {', or '.join(advice)}."
+    )

@@ -1,0 +1,126 @@
+"""Memory of label trees: the limit of `fit`, and rows that are mapped from files."""
+
+import os
+import re
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from manyclass import LabelTreeClassifier
+from manyclass.core import columns
+from manyclass.core.memory import as_bytes, held_bytes
+from manyclass.label_tree import fit, parts
+from manyclass.label_tree.memory import Problem, Size, limits, needs_of
+from tests.core.test_streams import bytes_of
+from tests.reference.label_tree_states import configure
+
+
+def wide_text(n_rows, n_labels, n_words, n_features):
+    """Rows of words, half of them words of the label."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, n_labels, n_rows)
+    own = rng.integers(0, n_features, (n_labels, n_words))[y]
+    words = np.where(rng.random(own.shape) < 0.5, own, rng.integers(0, n_features, own.shape))
+    where = np.repeat(np.arange(n_rows), n_words), words.ravel()
+    X = sp.csr_matrix((np.ones(words.size, np.float32), where), shape=(n_rows, n_features))
+    X.sum_duplicates()
+    return X, y
+
+
+CHILD = """
+import re
+from pathlib import Path
+import numpy as np, scipy.sparse as sp
+from manyclass import LabelTreeClassifier
+
+def status(name):
+    return 1024 * int(next(line for line in open("/proc/self/status") if line.startswith(name)).split()[1])
+
+X, y = sp.load_npz("X.npz"), np.load("y.npy")
+LabelTreeClassifier(random_state=0, n_epochs=1).fit(X[:3000], y[:3000])  # compiles
+Path("/proc/self/clear_refs").write_text("5")  # the peak from now on
+held, model = status("RssAnon"), LabelTreeClassifier(random_state=0, n_epochs=1, n_jobs=2, max_memory="1MB")
+try:
+    model.fit(X, y)
+except MemoryError as error:
+    limit = re.search(r"max_memory='(\\w+)'", str(error))[1]
+model.set_params(max_memory=limit).fit(X, y)
+print(held, status("VmHWM") - status("RssFile"), limit)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not tell how much memory is used")
+def test_the_peak_is_below_the_limit(tmp_path):
+    X, y = wide_text(12_000, 3000, 60, 50_000)
+    sp.save_npz(tmp_path / "X.npz", X)
+    np.save(tmp_path / "y.npy", y)
+
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", CHILD]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    held, peak, limit = map(as_bytes, [f"{word}B" if word.isdigit() else word for word in done.stdout.split()])
+    assert peak <= limit
+    assert peak - held > 0.2 * (limit - held)  # what it asks for is not far from what it takes
+
+
+def test_a_refused_fit_changes_nothing(text):
+    X, y = text
+    model = LabelTreeClassifier(random_state=0, n_epochs=1, max_memory="100GB").fit(X, y)
+    assert bytes_of(model) == bytes_of(LabelTreeClassifier(random_state=0, n_epochs=1).fit(X, y))
+    before = bytes_of(model)
+    with pytest.raises(MemoryError, match=r"max_memory is 1MB\. To fit it: use max_memory='\d+MB'"):
+        model.set_params(max_memory=1_000_000).fit(X, y)
+    assert bytes_of(model) == before
+    for wrong in ("8", "much", 0, -5, 1.5, True):
+        with pytest.raises(ValueError, match="max_memory must be a number of bytes, text such as"):
+            LabelTreeClassifier(max_memory=wrong).fit(X, y)
+
+
+PROBLEM = Problem(136_000, 670_000, Size(490_000, 75.0, 5.5), True)  # as Amazon-670K
+
+
+def test_fewer_threads_take_less_memory():
+    options, held = configure(arity=16, beam=10, n_trees=1), held_bytes()
+    needed = [needs_of(options, PROBLEM).peak(n_jobs) for n_jobs in (1, 4, 64)]
+    assert needed[0] <= needed[1] < needed[2]
+    assert limits(options, PROBLEM, 64, None) == (64, np.inf)
+    assert limits(options, PROBLEM, 64, held + needed[2] + 10**8).n_jobs == 64
+    assert limits(options, PROBLEM, 64, held + needed[1] + 10**8).n_jobs < 64
+
+
+def test_a_refusal_says_how_many_rows_fit():
+    options = configure(arity=16, beam=10, n_trees=2)
+    limit = held_bytes() + needs_of(options, PROBLEM).peak(1) // 2
+    with pytest.raises(MemoryError, match="fewer trees") as refused:
+        limits(options, PROBLEM, 2, limit)
+    n_rows = int(re.search(r"about (\d+) of the 490000 rows", str(refused.value))[1])
+    assert 1000 < n_rows < 490_000
+    fewer = PROBLEM._replace(size=PROBLEM.size._replace(n_rows=int(0.9 * n_rows)))
+    assert limits(options, fewer, 2, limit).n_jobs >= 1
+
+
+def test_mapped_rows_are_not_copied(tmp_path, monkeypatch):
+    X, y = wide_text(12_000, 600, 150, 2000)
+    for name in ("data", "indices", "indptr"):
+        np.save(tmp_path / f"{name}.npy", getattr(X, name))
+    arrays = [np.load(tmp_path / f"{name}.npy", mmap_mode="c") for name in ("data", "indices", "indptr")]
+    mapped = sp.csr_matrix(tuple(arrays), shape=X.shape)
+    small = ((columns, "_AT_A_TIME", 1 << 12), (parts, "VALUES_AT_A_TIME", 1 << 14), (parts, "_ROWS_AT_A_TIME", 1 << 7))
+    for where, name, value in (
+        *small, (fit, "MOST_RECORDS", 1 << 8), (fit, "_LABELS_AT_A_TIME", 16), (fit, "N_SAMPLE", 1 << 9)
+    ):  # fmt: skip
+        monkeypatch.setattr(where, name, value)  # temporary arrays must be small beside X
+    model = LabelTreeClassifier(random_state=0, n_epochs=1, beam=2)
+    tracemalloc.start()
+    try:
+        model.fit(mapped, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak - model.n_bytes_ < X.data.nbytes
+    assert bytes_of(model) == bytes_of(LabelTreeClassifier(random_state=0, n_epochs=1, beam=2).fit(X, y))
