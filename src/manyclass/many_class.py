@@ -242,6 +242,8 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
         measured = {name: options[name] for name in ("start", "router_start", "C", "prior") if name in options}
         kept = self.estimator_._state.get("neighbors")
         rows = {} if kept is None else {"neighbors": int(kept.n_rows[0])}
+        if getattr(self.estimator_, "_multilabel", False):
+            rows["threshold"] = self.estimator_.threshold_
         return {"algorithm": self.estimator_._model.NAME, **measured, **rows}
 
     def _attribute(self, name: str) -> Any:

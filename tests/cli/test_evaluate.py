@@ -126,8 +126,8 @@ def test_metrics_of_several_labels_per_row(call, tags):
     probabilities = np.zeros(truth.shape)
     for row, line in enumerate(map(json.loads, lines)):
         probabilities[row, [names.index(label) for label in line["labels"]]] = line["scores"]
-    predicted = probabilities > 0.5
-    assert result["threshold"] == 0.5
+    predicted = probabilities > model.threshold_
+    assert result["threshold"] == model.threshold_
     assert result["micro_f1"] == pytest.approx(f1_score(truth, predicted, average="micro"))
     used = truth.any(axis=0) | predicted.any(axis=0)
     expected = f1_score(truth[:, used], predicted[:, used], average="macro", zero_division=0)

@@ -329,11 +329,14 @@ class Training:
         training["progressive_errors"].append(None if error != error else error)
         training["held_out_errors"].append(None if held_error != held_error else held_error)
         self.busy = True  # an interrupt waits until the record is complete
-        if self.plan.calibrate and epoch + 1 == self.plan.n_epochs:
-            self._calibrate(held, y)
-        if held is not None and epoch + 1 == self.plan.n_epochs:
-            _learn(self.trained, held, self.columns)
-            training["examples"] += held.X.shape[0]
+        if epoch + 1 == self.plan.n_epochs:
+            if self.plan.calibrate:
+                self._calibrate(held, y)
+            elif self.columns is not None and held is not None and held.X.shape[0] >= FEWEST:
+                clf._threshold = clf._best_threshold(held.X, clf._truth(held.X, y))
+            if held is not None:
+                _learn(self.trained, held, self.columns)
+                training["examples"] += held.X.shape[0]
         training["epochs"], training["rows"] = epoch + 1, 0
         self.busy = False
 
