@@ -114,7 +114,8 @@ def _run(plan: Plan) -> None:
         trained = Trained(estimator, source.reading, base.names if base else initial_names(source.reading))
         if base:
             trained.label_counts, trained.n_counted = base.label_counts, base.n_counted
-        trained.training = {**identity, "algorithm": algorithm, "finished": False, "epochs": 0, "rows": 0, "examples": 0}
+        trained.training = {**identity, "algorithm": algorithm, "finished": False}
+        trained.training |= {"epochs": 0, "rows": 0, "examples": 0}
         trained.training |= {"progressive_errors": [], "held_out_errors": []}  # of each epoch
         trained.training["pace"] = max(0, getattr(estimator, "n_epochs_", 0) - 1)  # keep the last learning rate
     elif trained.training["finished"] and trained.training["epochs"] >= plan.n_epochs:
