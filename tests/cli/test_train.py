@@ -366,6 +366,18 @@ def test_lists_of_labels_train_a_label_tree_with_names(call, monkeypatch):
     assert "does not support several labels" in call(*words, "--model", "x", "--algorithm", "recall-tree").err
 
 
+def test_the_threshold_is_learned_from_the_rows_that_are_held_out(call, monkeypatch):
+    monkeypatch.setattr(rows, "WINDOW", 256)
+    monkeypatch.setattr(rows, "_HELD_OUT_SHARE", 0.2)
+    write_tags("tags.jsonl", 600)
+    words = ("train", "tags.jsonl", "--label", "tags", "--text", "text", "--epochs", "1", "--online", "--model", "m")
+    assert call(*words).code == 0
+    model = load_model("m")
+    assert model.threshold == "auto" and 0 < model.threshold_ < 0.5
+    result = json.loads(call("evaluate", "m", "tags.jsonl", "--json").out)
+    assert result["threshold"] == model.threshold_ and result["micro_f1"] > 0.9
+
+
 def test_the_first_rows_may_have_no_label(call, monkeypatch):
     monkeypatch.setattr(module, "_BATCH", 1)
     Path("d.svm").write_text(" 1:1\n 2:1\n3,4 1:1\n4 2:1\n")
