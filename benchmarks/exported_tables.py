@@ -201,19 +201,29 @@ def by_hand(table: Table, train: pd.DataFrame, test: pd.DataFrame) -> float:
     return clf.score(test, test[table.label])
 
 
+def write(folder: str, train: pd.DataFrame, test: pd.DataFrame) -> None:
+    """Write train.csv and test.csv."""
+    for name, rows in (("train.csv", train), ("test.csv", test)):
+        rows.to_csv(Path(folder, name), index=False)
+
+
+def command(folder: str, *words: str) -> dict[str, Any]:
+    """What a command of `manyclass` prints with --json, run in a folder."""
+    done = subprocess.run(
+        [sys.executable, "-m", "manyclass", *words, "--json"], cwd=folder, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return json.loads(done.stdout)
+
+
 def by_command(table: Table, train: pd.DataFrame, test: pd.DataFrame) -> float:
     """Accuracy of a model that the command line trains without options."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, rows in (("train.csv", train), ("test.csv", test)):
-            rows.to_csv(Path(folder, name), index=False)
-        words = ["train", "train.csv", "--label", table.label, "--model", "m", "--test", "test.csv", "--json"]
-        done = subprocess.run(
-            [sys.executable, "-m", "manyclass", *words], cwd=folder, capture_output=True, text=True, check=False,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )  # fmt: skip
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    return json.loads(done.stdout)["test"]["accuracy"]
+        write(folder, train, test)
+        words = ("train", "train.csv", "--label", table.label, "--model", "m", "--test", "test.csv")
+        return command(folder, *words)["test"]["accuracy"]
 
 
 def measure(table: Table, in_order: bool) -> list[str]:

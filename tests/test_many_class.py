@@ -7,7 +7,6 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from manyclass import LabelTreeClassifier, ManyClassClassifier, RecallTreeClassifier, load_model
-from manyclass.many_class import choose
 
 
 @pytest.fixture(scope="module")
@@ -16,13 +15,14 @@ def fitted(blobs):
 
 
 def test_the_rule():
-    dense, text, narrow = np.zeros((2, 300)), sp.csr_array((2, 300)), sp.csr_array((2, 256))
+    dense, text, narrow = np.eye(2, 300), sp.csr_array(np.eye(2, 300)), sp.csr_array(np.eye(2, 256))
     one, several = [0, 1], np.eye(2, 3)
     for X in (dense, text, narrow):
-        assert choose(X, several) is LabelTreeClassifier
-    assert choose(text, one) is LabelTreeClassifier
-    assert choose(dense, one) is RecallTreeClassifier
-    assert choose(narrow, one) is RecallTreeClassifier
+        assert isinstance(ManyClassClassifier().partial_fit(X, several).estimator_, LabelTreeClassifier)
+        assert isinstance(ManyClassClassifier().fit(X, one).estimator_, LabelTreeClassifier)
+    assert isinstance(ManyClassClassifier().partial_fit(text, one).estimator_, LabelTreeClassifier)
+    assert isinstance(ManyClassClassifier().partial_fit(dense, one).estimator_, RecallTreeClassifier)
+    assert isinstance(ManyClassClassifier().partial_fit(narrow, one).estimator_, RecallTreeClassifier)
 
 
 def test_all_methods_are_those_of_the_model(fitted, blobs, tmp_path):

@@ -87,7 +87,7 @@ def streamed(folder: Path, n_rows: int) -> None:
                 file.write(block)
         code = (
             "import sys; sys.argv = ['manyclass', 'train', sys.argv[1], '--model', sys.argv[2], '--epochs', "
-            "'1', '--features', '5000', '--json']; from manyclass.cli.main import run\n"
+            "'1', '--online', '--features', '5000', '--json']; from manyclass.cli.main import run\n"
             "try: run()\nexcept SystemExit: pass\n"
             "print(next(line for line in open('/proc/self/status') if line.startswith('VmHWM')).split()[1])"
         )

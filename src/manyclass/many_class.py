@@ -16,14 +16,18 @@ from .label_tree.estimator import LabelTreeClassifier
 from .recall_tree.estimator import RecallTreeClassifier
 
 
-def choose(X: Any, y: Any) -> type[LabelTreeClassifier] | type[RecallTreeClassifier]:
-    """The algorithm for a stream of rows that begins with these.
+def choose(text: bool, several: bool, stream: bool) -> type[Any]:
+    """The algorithm for some data; the command line uses this rule too.
 
-    Text (sparse rows of more than 256 features), or rows with several labels: the label tree. All others: the Recall
-    Tree, whose steps adapt to the scale of each feature.
+    The label tree for all rows at once. For a stream of rows the label tree if they are `text` (sparse rows of more
+    than 256 features) or have `several` labels, otherwise the Recall Tree, whose steps adapt to the scale of each
+    feature.
     """
-    text = sp.issparse(X) and X.shape[1] > NARROW
-    return LabelTreeClassifier if text or is_indicator(y) else RecallTreeClassifier
+    return RecallTreeClassifier if stream and not (text or several) else LabelTreeClassifier
+
+
+def _choose(X: Any, y: Any, stream: bool) -> type[Any]:
+    return choose(sp.issparse(X) and X.shape[1] > NARROW, is_indicator(y), stream)
 
 
 def _of_model(name: str) -> Any:
@@ -130,8 +134,8 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
         self : object
             Fitted estimator.
         """
-        model = LabelTreeClassifier(**self.get_params())
         with _errors_name(self):
+            model = _choose(X, y, stream=False)(**self.get_params())
             self.estimator_ = model.fit(X, y, sample_weight, hierarchy=hierarchy, label_features=label_features)
         return self
 
@@ -163,7 +167,7 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
         >>> print(model.partial_fit([[9.0]], ["huge"]).classes_)  # a new label
         ['low' 'high' 'huge']
         """
-        model = getattr(self, "estimator_", None) or choose(X, y)()
+        model = getattr(self, "estimator_", None) or _choose(X, y, stream=True)()
         described = {} if label_features is None else {"label_features": label_features}
         if described and not isinstance(model, LabelTreeClassifier):
             raise ValueError("label_features is for label trees, but these data are learned by a Recall Tree.")
@@ -238,6 +242,8 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
         measured = {name: options[name] for name in ("start", "router_start", "C", "prior") if name in options}
         kept = self.estimator_._state.get("neighbors")
         rows = {} if kept is None else {"neighbors": int(kept.n_rows[0])}
+        if getattr(self.estimator_, "_multilabel", False):
+            rows["threshold"] = self.estimator_.threshold_
         return {"algorithm": self.estimator_._model.NAME, **measured, **rows}
 
     def _attribute(self, name: str) -> Any:

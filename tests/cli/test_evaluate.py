@@ -13,10 +13,12 @@ from sklearn.metrics import confusion_matrix, f1_score, recall_score
 from manyclass import load_model
 from manyclass.metrics import propensities, psp_at_k, risk_coverage
 
+TRAIN = ("train", "train.svm", "--features", 64, "--algorithm", "recall-tree")
+
 
 @pytest.fixture
 def model(call, digits):
-    assert call("train", "train.svm", "--features", 64, "--model", "m", "--epochs", 1, "-o", "beam=1").code == 0
+    assert call(*TRAIN, "--model", "m", "--epochs", 1, "-o", "beam=1").code == 0
     return load_model("m")
 
 
@@ -81,7 +83,7 @@ def test_accuracy_by_frequency_counts_training_rows(call, digits, model):
 
 
 def test_counts_of_training_rows_survive_resuming_and_further_training(call, digits):
-    words = ("train", "train.svm", "--features", 64, "--epochs", 2, "--model")
+    words = (*TRAIN, "--epochs", 2, "--model")
     assert call(*words, "m", "--checkpoint-every", 300).code == 0
     counts = load_model("m")._extra["labels"]
     assert counts["n_rows"] == 700 and sum(counts["counts"]) == 700
@@ -124,8 +126,8 @@ def test_metrics_of_several_labels_per_row(call, tags):
     probabilities = np.zeros(truth.shape)
     for row, line in enumerate(map(json.loads, lines)):
         probabilities[row, [names.index(label) for label in line["labels"]]] = line["scores"]
-    predicted = probabilities > 0.5
-    assert result["threshold"] == 0.5
+    predicted = probabilities > model.threshold_
+    assert result["threshold"] == model.threshold_
     assert result["micro_f1"] == pytest.approx(f1_score(truth, predicted, average="micro"))
     used = truth.any(axis=0) | predicted.any(axis=0)
     expected = f1_score(truth[:, used], predicted[:, used], average="macro", zero_division=0)
@@ -177,7 +179,7 @@ def test_a_forgotten_separator_is_recognised(call, tags):
 
 
 def test_compare_lists_the_classes_that_change(call, digits, model):
-    assert call("train", "train.svm", "--features", 64, "--model", "better", "--epochs", 3).code == 0
+    assert call(*TRAIN, "--model", "better", "--epochs", 3).code == 0
     result = json.loads(call("compare", "m", "better", "test.svm", "--json").out)
     X, y = digits[0][700:900], digits[1][700:900]
     first, second = model.predict(X) == y, load_model("better").predict(X) == y
@@ -266,7 +268,7 @@ def test_the_report_of_several_labels(call, tags):
 
 
 def test_calibrated_training_and_the_risk_coverage_curve(call, digits):
-    words = ("train", "train.svm", "--features", 64, "--model", "m", "--epochs", 1, "-o", "beam=1")
+    words = (*TRAIN, "--model", "m", "--epochs", 1, "-o", "beam=1")
     result = call(*words, "--calibrate", "isotonic")
     assert result.code == 0, result.err
     model = load_model("m")

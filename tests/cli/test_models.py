@@ -14,10 +14,12 @@ from sklearn.datasets import load_svmlight_file
 from manyclass import OneAgainstAllClassifier, RecallTreeClassifier, load_model
 from manyclass.cli import messages
 
+TRAIN = ("train", "train.svm", "--features", 64, "--algorithm", "recall-tree")
+
 
 @pytest.fixture
 def model(call, digits):
-    assert call("train", "train.svm", "--features", 64, "--model", "m", "--epochs", 2).code == 0
+    assert call(*TRAIN, "--model", "m", "--epochs", 2).code == 0
     return load_model("m")
 
 
@@ -103,7 +105,7 @@ def test_evaluate_reads_files_for_a_model_saved_from_python(call, digits):
 
 
 def test_compare_counts_correct_rows_and_tests_the_difference(call, digits, model):
-    assert call("train", "train.svm", "--features", 64, "--model", "worse", "--epochs", 1, "-o", "beam=1").code == 0
+    assert call(*TRAIN, "--model", "worse", "--epochs", 1, "-o", "beam=1").code == 0
     result = json.loads(call("compare", "m", "worse", "test.svm", "--json").out)
     X, y = digits[0][700:900], digits[1][700:900]
     first, second = model.predict(X) == y, load_model("worse").predict(X) == y

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from manyclass import OneAgainstAllClassifier, RecallTreeClassifier, load_model
+from manyclass import ManyClassClassifier, OneAgainstAllClassifier, RecallTreeClassifier, load_model
 from manyclass.cli import rows
 from manyclass.cli import train as module
 from manyclass.cli.files import only_writer
 from manyclass.trained import open_model
 
-SVM = ("train", "train.svm", "--features", "64", "--model", "m")
+SVM = ("train", "train.svm", "--features", "64", "--algorithm", "recall-tree", "--model", "m")
 
 
 def test_training_from_a_file_is_partial_fit_over_its_rows(call, digits, tmp_path):
@@ -32,7 +32,39 @@ def test_training_from_a_file_is_partial_fit_over_its_rows(call, digits, tmp_pat
     assert result["examples"] == 700 and result["n_classes"] == 10 and result["n_features"] == 64
     assert result["test"]["accuracy"] == clf.score(X[700:900], y[700:900])
     assert result["bytes"] == os.path.getsize("m")
-    assert "recall-tree: svmlight, one label per row, 64 features" in done.err
+    assert done.err.startswith("svmlight, one label per row\n")
+    assert "\ntraining a recall-tree, 64 features, row by row\n" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "algorithm", "n_features"),
+    [
+        ((), "label-tree", 64),
+        (("--epochs", 1, "--online"), "recall-tree", 64),
+        (("--epochs", 1, "--max-memory", 0.0001), "recall-tree", 64),
+        (("--epochs", 1, "--max-memory", 0.0001, "--features", 257), "label-tree", 257),
+        (("--epochs", 1, "--max-memory", 0.0001, "--in-memory"), "label-tree", 64),
+    ],
+)
+def test_the_default_algorithm_is_that_of_the_front_door(call, digits, words, algorithm, n_features):
+    X, y = digits
+    found = json.loads(call("train", "train.svm", "--model", "m", "--json", *words).out)
+    assert (found["algorithm"], found["n_features"]) == (algorithm, n_features)
+    if not words:  # all rows at once, and as dense rows
+        model = ManyClassClassifier(random_state=0).fit(X[:700], y[:700])
+        np.testing.assert_array_equal(load_model("m").predict(X), model.predict(X))
+
+
+def test_a_resumed_run_keeps_the_default_algorithm(call, digits):
+    words = ("train", "train.svm", "--epochs", 2, "--checkpoint-every", 200)
+    assert call(*words, "--model", "whole").code == 0
+    assert load_model("whole")._model.NAME == "recall-tree"
+    open_model("whole")  # complete
+    assert call(*words, "--model", "m").code == 0 and "nothing to do" in call(*words, "--model", "m", "--resume").err
+    same = call(*words, "--model", "m", "--resume", "--algorithm", "recall-tree")
+    assert same.code == 0 and "nothing to do" in same.err
+    os.rename("m", "m.checkpoint")
+    assert "(algorithm differ)" in call(*words, "--model", "m", "--resume", "--algorithm", "label-tree").err
 
 
 def test_the_seed_determines_the_bytes(call, digits):
@@ -102,7 +134,8 @@ def test_an_interrupt_saves_a_checkpoint_and_prints_how_to_continue(call, digits
     monkeypatch.setattr(module, "_BATCH", 100)
     result = call(*SVM, "--epochs", "2")
     assert result.code == 130 and "Interrupted after 200 rows; saved m.checkpoint" in result.err
-    assert result.err.endswith("\n  manyclass train train.svm --features 64 --model m --epochs 2 --resume\n")
+    command = "manyclass train train.svm --features 64 --algorithm recall-tree --model m --epochs 2 --resume"
+    assert result.err.endswith(f"\n  {command}\n")
     assert not os.path.exists("m") and open_model("m.checkpoint").training["rows"] == 200
     monkeypatch.setattr(module, "_learn", real)
     assert call(*SVM, "--epochs", "2", "--resume").code == 0
@@ -331,6 +364,18 @@ def test_lists_of_labels_train_a_label_tree_with_names(call, monkeypatch):
     first = json.loads(call("predict", "m", "more.jsonl", "--format", "jsonl", "--top-k", "2").out.splitlines()[0])
     assert set(first["labels"]) <= set(load_model("m").label_names_)
     assert "does not support several labels" in call(*words, "--model", "x", "--algorithm", "recall-tree").err
+
+
+def test_the_threshold_is_learned_from_the_rows_that_are_held_out(call, monkeypatch):
+    monkeypatch.setattr(rows, "WINDOW", 256)
+    monkeypatch.setattr(rows, "_HELD_OUT_SHARE", 0.2)
+    write_tags("tags.jsonl", 600)
+    words = ("train", "tags.jsonl", "--label", "tags", "--text", "text", "--epochs", "1", "--online", "--model", "m")
+    assert call(*words).code == 0
+    model = load_model("m")
+    assert model.threshold == "auto" and 0 < model.threshold_ < 0.5
+    result = json.loads(call("evaluate", "m", "tags.jsonl", "--json").out)
+    assert result["threshold"] == model.threshold_ and result["micro_f1"] > 0.9
 
 
 def test_the_first_rows_may_have_no_label(call, monkeypatch):

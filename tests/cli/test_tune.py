@@ -25,7 +25,7 @@ def test_the_printed_command_line_works(call, digits):
     assert result.code == 0 and "490 training rows, 105 rows to choose by" in result.err
     assert result.out.startswith("# the defaults stand: ")
     command = result.out.splitlines()[-1]
-    assert command == "manyclass train train.svm --features 64 --algorithm recall-tree --epochs 1 --model MODEL"
+    assert command == "manyclass train train.svm --features 64 --algorithm label-tree --epochs 1 --model MODEL"
     assert call(*command.replace("MODEL", "tuned").split()[1:]).code == 0
     found = json.loads(call(*words, "--json").out)
     assert found["trials"] == 1 and found["defaults_stand"] and found["command"] == command

@@ -230,7 +230,7 @@ def test_several_labels_per_row(method):
     labels, probabilities = model.predict_topk(X, k=3, probabilities=True)
     np.testing.assert_array_equal(labels, before)
     assert (np.diff(probabilities, axis=1) <= 1e-12).all()
-    np.testing.assert_array_equal(model.predict(X).toarray() != 0, model.predict_proba(X) > model.threshold)
+    np.testing.assert_array_equal(model.predict(X).toarray() != 0, model.predict_proba(X) > model.threshold_)
     with pytest.raises(ValueError, match="reject requires one label per row"):
         model.predict(X, reject=0.5)
 

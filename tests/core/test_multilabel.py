@@ -11,6 +11,7 @@ from sklearn.exceptions import DataConversionWarning, NotFittedError
 
 from manyclass import LabelTreeClassifier, load_model
 from manyclass.core import multilabel
+from manyclass.metrics import ClassCounts
 
 from .test_streams import bytes_of
 
@@ -120,7 +121,58 @@ def test_probabilities_and_threshold(model, tagged):
     for threshold in (0.0, 0.2, 0.5, 0.9, 1.0):
         model.set_params(threshold=threshold)
         np.testing.assert_array_equal(model.predict(X).toarray(), chances > threshold)
-    model.set_params(threshold=0.5)
+    model.set_params(threshold="auto")
+
+
+@pytest.fixture(scope="module")
+def hard():
+    """Sparse rows with about two of 100 labels each, in which words of labels are rare: probabilities are low."""
+    rng = np.random.default_rng(0)
+    Y = sp.csr_array((rng.random((1500, 100)) < 0.02).astype(np.int8))
+    words = Y @ (rng.random((100, 2000)) < 0.004) > 0
+    words = words & (rng.random(words.shape) < 0.2) | (rng.random(words.shape) < 0.003)
+    return sp.csr_array(words, dtype=np.float32), Y
+
+
+@pytest.fixture(scope="module")
+def learned(hard):
+    X, Y = hard
+    return LabelTreeClassifier(random_state=0).fit(X[:500], Y[:500])
+
+
+def micro_f1(model, X, Y):
+    counts = ClassCounts(Y.shape[1])
+    counts.add(Y, model.predict(X))
+    return counts.micro_f1
+
+
+def test_the_threshold_is_learned_from_held_out_rows(learned, hard, tmp_path):
+    X, Y = hard[0][500:], hard[1][500:]
+    best = learned._best_threshold(X, multilabel.labels_of(Y))
+    scores = [micro_f1(copy.copy(learned).set_params(threshold=t), X, Y) for t in (learned.threshold_, best, 0.5)]
+    assert scores[1] - 0.02 < scores[0] <= scores[1]
+    assert scores[0] > scores[2] + 0.03
+    learned.save(tmp_path / "m")
+    loaded = load_model(tmp_path / "m")
+    assert loaded.threshold == "auto" and loaded.threshold_ == learned.threshold_
+    np.testing.assert_array_equal(loaded.predict(X).toarray(), learned.predict(X).toarray())
+
+
+def test_a_given_threshold_is_not_learned(learned, hard):
+    X, Y = hard
+    given = LabelTreeClassifier(random_state=0, threshold=0.3).fit(X[:500], Y[:500])
+    assert given.threshold_ == 0.3 and given.set_params(threshold="auto").threshold_ == 0.5
+    assert bytes_of(given) == bytes_of(learned)  # the model itself is the same
+    assert LabelTreeClassifier(random_state=0).fit(X[:199], Y[:199]).threshold_ == 0.5
+    assert LabelTreeClassifier(random_state=0).partial_fit(X[:500], Y[:500]).threshold_ == 0.5
+
+
+def test_calibration_chooses_the_threshold_of_calibrated_probabilities(learned, hard):
+    X, Y = hard[0][500:900], hard[1][500:900]
+    model = copy.copy(learned).calibrate(X, Y)
+    assert model.threshold_ == model._best_threshold(X, multilabel.labels_of(Y)) != learned.threshold_
+    held = LabelTreeClassifier(random_state=0, calibration="temperature").fit(hard[0][:500], hard[1][:500])
+    assert micro_f1(held, X, Y) > micro_f1(held.set_params(threshold=0.5), X, Y) + 0.02
 
 
 def test_topk_is_sorted_complete_and_a_prefix_of_the_next(model, tagged):
@@ -196,9 +248,9 @@ def test_a_single_column_is_a_matrix_if_sparse(tagged):
 @pytest.mark.parametrize("value", [-0.1, 1.5, float("nan"), "low", None])
 def test_a_threshold_set_after_training_is_checked_too(model, tagged, value):
     other = copy.copy(model).set_params(threshold=value)
-    with pytest.raises(ValueError, match=r"threshold must be a number from 0 to 1, got"):
+    with pytest.raises(ValueError, match=r"threshold must be a number from 0 to 1 or 'auto', got"):
         other.predict(tagged[0])
-    with pytest.raises(ValueError, match=r"threshold must be a number from 0 to 1, got"):
+    with pytest.raises(ValueError, match=r"threshold must be a number from 0 to 1 or 'auto', got"):
         other.fit(*tagged)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.learners import BY_NAME
 from ..estimators import ESTIMATORS
-from ..io import Reading
+from ..many_class import choose
 from .messages import CommandError
 
 _TABLE_BITS = 24  # 64 MB per table: smaller than in Python, since model files and checkpoints contain whole tables
@@ -21,9 +21,9 @@ _OTHER_FLAGS = {
 }
 
 
-def choose_algorithm(requested: str | None, reading: Reading) -> str:
-    """The requested algorithm, or the default for this kind of data."""
-    return requested or ("label-tree" if reading.columns or reading.labels == "several" else "recall-tree")
+def default_algorithm(text: bool = True, several: bool = False, stream: bool = False) -> str:
+    """The algorithm that `ManyClassClassifier` chooses."""
+    return choose(text, several, stream)._model.NAME
 
 
 def learns_at_once(estimator: Any) -> bool:

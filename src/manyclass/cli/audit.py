@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.label_issues import LabelIssues
-from .algorithms import choose_algorithm, make_estimator
+from .algorithms import default_algorithm, make_estimator
 from .files import check_writable, escape, open_training_source, replaced
 from .messages import CommandError, notice_if_slow, printable
 from .rows import read_rows
@@ -42,7 +42,7 @@ def run(**options: Any) -> None:
     if source.reading.labels == "several":
         raise CommandError(f"{plan.data}: rows have several labels; audit requires one label per row.")
     X, y, _ = read_rows(source, None, plan.max_rows)
-    algorithm = choose_algorithm(plan.algorithm, source.reading)
+    algorithm = plan.algorithm or default_algorithm()
     estimator = make_estimator(algorithm, (), plan.seed).set_params(n_jobs=plan.threads)
     with notice_if_slow():
         found = estimator.find_label_issues(X, y, cv=plan.folds)

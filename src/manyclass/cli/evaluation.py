@@ -145,7 +145,7 @@ class Evaluation:
             if self.several:
                 part = truth[first:last]
                 self.thresholds.add(scored.probabilities, true, part.nnz)
-                above = scored.probabilities > clf.threshold
+                above = scored.probabilities > clf.threshold_
                 where = (rows[above] - first, scored.labels[above])
                 self.counts.add(part, sp.csr_array((np.ones(above.sum(), np.int8), where), shape=part.shape))
         return probabilities, n_scored
@@ -184,7 +184,7 @@ class Evaluation:
             out |= {
                 "micro_f1": counts.micro_f1,
                 "macro_f1": counts.macro_f1,
-                "threshold": self.trained.estimator.threshold,
+                "threshold": self.trained.estimator.threshold_,
                 "best_threshold": threshold,
                 "best_threshold_micro_f1": f1,
                 "micro_f1_by_threshold": [[t / 50, float(self.thresholds.f1[20 * t])] for t in range(50)],

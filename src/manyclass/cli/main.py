@@ -128,7 +128,10 @@ def train(
     reading: dict,
     algorithm: Annotated[
         Algorithm | None,
-        typer.Option(help="Default: label-tree for tables or several labels per row, otherwise recall-tree."),
+        typer.Option(
+            help="Default, as in ManyClassClassifier: label-tree. Only rows of at most 256 features, with one label, "
+            "that are learned row by row (--online, pipes, more than --max-memory) use recall-tree."
+        ),
     ] = None,
     option: Annotated[
         list[str] | None,

@@ -82,7 +82,7 @@ def reading_options(
         typer.Option(
             min=1,
             help="Number of features; larger indices are hashed. A known number keeps the model small. "
-            "Default: 2**feature-bits.",
+            "Default: 2**feature-bits; for svmlight files of at most 256 features, their number.",
         ),
     ] = None,
     feature_bits: Annotated[

@@ -10,12 +10,14 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain, islice
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..core.protocol import Labels
+from ..core.validation import NARROW
 from ..io import Chunk, Reading, Source
 from ..io.weighting import RawCounts, weigh
 from ..trained import LabelColumns
@@ -41,6 +43,8 @@ class Features:
     def __init__(self, reading: Reading, base: Reading | None = None) -> None:
         self.reading = reading
         self._counts: RawCounts | None = None
+        self._raw_width, self._highest = reading.width, -1  # the highest feature so far
+        self._found = base is None and reading.format == "svmlight" and reading.n_features is None
         if reading.weighted and reading.weighting is None:
             from ..io.tables import layout_of  # scikit-learn's vectorizers take a while to import
 
@@ -50,22 +54,36 @@ class Features:
     @property
     def raw_width(self) -> int:
         """The number of columns of raw rows."""
-        return self.reading.width if self._counts is None else self._counts.layout.n_columns
+        return self._raw_width if self._counts is None else self._counts.layout.n_columns
+
+    @property
+    def wide(self) -> bool:
+        """Whether the rows counted so far have more features than dense rows usually do."""
+        return (self._highest + 1 if self._found else self.reading.width) > NARROW
 
     def count(self, X: sp.csr_array) -> None:
         """Count raw rows."""
         if self._counts is not None:
             self._counts.add(X)
+        if self._found:
+            self._highest = max(self._highest, int(X.indices.max(initial=-1)))
 
-    def finish(self) -> Reading:
-        """The reading with the weights of all rows that were counted so far."""
+    def finish(self, more: bool = False) -> Reading:
+        """The reading with the weights of all rows that were counted so far; `more`: others may follow.
+
+        svmlight files do not have the number of features. If it is small, as that of dense rows, it is counted.
+        """
         if self._counts is not None:
             self.reading = replace(self.reading, weighting=self._counts.weighting())
+        elif self._found and not (more or self.wide):
+            self.reading = replace(self.reading, n_features=max(1, self._highest + 1))
         return self.reading
 
     def __call__(self, X: sp.csr_array) -> sp.csr_array:
         """Features of raw rows."""
-        return X if self._counts is None else weigh(X, self._counts.layout, self.reading.weighting)
+        if self._counts is not None:
+            return weigh(X, self._counts.layout, self.reading.weighting)
+        return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], self.reading.width))
 
 
 class RowStore:
@@ -280,17 +298,22 @@ class PipeRows:
         self.source, self.features = source, features
         self._seed, self._shuffle = seed, shuffle
         self._held: list[Chunk] = []
+        self._chunks = self.source.chunks(WINDOW)
+        self._first = list(islice(self._chunks, 1))
+        for chunk in self._first:
+            self.features.count(chunk.X)
 
     def windows(self, epoch: int) -> Iterator[Chunk]:
         """The rows as features, in the order in which they are learned."""
         labels, n_held, warned = SortedLabels(), 0, False
-        for number, chunk in enumerate(self.source.chunks(WINDOW)):
+        for number, chunk in enumerate(chain(self._first, self._chunks)):
             labels.add(chunk)
             if number and labels.found and not warned:
                 warn_sorted(self.source.path, "write them to a file, or add --in-memory")
                 warned = True
-            self.features.count(chunk.X)
-            self.features.finish()
+            if number:
+                self.features.count(chunk.X)
+            self.features.finish(more=True)
             chunk = chunk._replace(X=self.features(chunk.X))
             share = _HELD_OUT_SHARE if number and n_held < _MOST_HELD_OUT else 0.0
             learned, held = held_out(chunk, self._seed, number, share)

@@ -27,7 +27,7 @@ from ..core.model_file import remove_leftovers
 from ..estimators import ESTIMATORS
 from ..io import COLUMN_KINDS, Chunk, Reading, Source
 from ..trained import LabelColumns, Trained, initial_names, open_model
-from .algorithms import choose_algorithm, learns_at_once, make_estimator
+from .algorithms import default_algorithm, learns_at_once, make_estimator
 from .evaluate import evaluate, table
 from .files import can_read_once, check_model_name, only_writer, open_source, open_training_source
 from .label_files import check_label_files, label_arguments
@@ -58,10 +58,10 @@ class Plan(SimpleNamespace):
         """Whether the options require training row by row."""
         return self.in_memory is False or bool(self.checkpoint_every or self.start_from)
 
-    def identity(self, algorithm: str) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         """The settings that a resumed run must share with the interrupted one."""
         return {
-            "algorithm": algorithm,
+            **({"algorithm": self.algorithm} if self.algorithm else {}),
             "data": _fingerprint(self.data),
             "options": sorted(self.option or []),
             "calibrate": self.calibrate,
@@ -94,8 +94,9 @@ def _run(plan: Plan) -> None:
     remove_leftovers(plan.checkpoint)
     base = open_model(plan.start_from) if plan.start_from else None
     source = open_training_source(plan.data, plan.reading, base.reading if base else None)
-    algorithm = base.estimator._model.NAME if base else choose_algorithm(plan.algorithm, source.reading)
     several = source.reading.labels == "several"
+    # Without --algorithm, rows that are learned one by one may turn out to need another one.
+    algorithm = base.estimator._model.NAME if base else plan.algorithm or default_algorithm()
     if several and not hasattr(ESTIMATORS[algorithm], "multilabel_"):
         raise CommandError(
             f"{plan.data}: {algorithm} does not support several labels per row: use label-tree or spectral-tree."
@@ -104,7 +105,7 @@ def _run(plan: Plan) -> None:
     check_label_files(plan.about_labels, algorithm, source.reading, plan.online)
     if plan.online and not learns_online(ESTIMATORS[algorithm]):
         raise CommandError(f"{algorithm} trains on all rows at once: omit --online, --checkpoint-every, --start-from.")
-    identity = plan.identity(algorithm)
+    identity = plan.identity()
     trained = _earlier_run(plan, identity) if plan.resume else None
     if trained is None:
         estimator = base.estimator if base else make_estimator(algorithm, plan.option or [], plan.seed)
@@ -113,14 +114,15 @@ def _run(plan: Plan) -> None:
         trained = Trained(estimator, source.reading, base.names if base else initial_names(source.reading))
         if base:
             trained.label_counts, trained.n_counted = base.label_counts, base.n_counted
-        trained.training = {**identity, "epochs": 0, "rows": 0, "examples": 0, "finished": False}
+        trained.training = {**identity, "algorithm": algorithm, "finished": False}
+        trained.training |= {"epochs": 0, "rows": 0, "examples": 0}
         trained.training |= {"progressive_errors": [], "held_out_errors": []}  # of each epoch
         trained.training["pace"] = max(0, getattr(estimator, "n_epochs_", 0) - 1)  # keep the last learning rate
     elif trained.training["finished"] and trained.training["epochs"] >= plan.n_epochs:
         n_epochs = trained.training["epochs"]
         print(f"{plan.model} is complete ({n_epochs} epochs): nothing to do.", file=sys.stderr)
         return _report(plan, trained, {"model": plan.model, "already_finished": True, "epochs": n_epochs})
-    _print_start(source, algorithm)
+    _print_start(source)
     start, n_before = time.perf_counter(), trained.training["examples"]
     _train(plan, trained, source, base)
     seconds = time.perf_counter() - start
@@ -135,7 +137,7 @@ def _run(plan: Plan) -> None:
     n_rows = trained.training["examples"] - n_before
     result = {
         "model": plan.model,
-        "algorithm": algorithm,
+        "algorithm": trained.estimator._model.NAME,
         "examples": trained.training["examples"],
         "epochs": trained.training["epochs"],
         "n_classes": len(trained.estimator.classes_),
@@ -185,11 +187,10 @@ def _test_source(plan: Plan, reading: Reading) -> Source:
     return open_source(plan.test, options, reading)
 
 
-def _print_start(source: Source, algorithm: str) -> None:
+def _print_start(source: Source) -> None:
     reading = source.reading
-    hashed = "" if reading.n_features else " (hashed)"
     labels = "several labels" if reading.labels == "several" else "one label"
-    lines = [f"{algorithm}: {reading.format}, {labels} per row, {reading.width:,} features{hashed}"]
+    lines = [f"{reading.format}, {labels} per row"]
     for kind in (*COLUMN_KINDS, "ignored"):
         if columns := getattr(reading, kind):
             lines.append(f"  {kind:<12}{', '.join(columns)}{_how(reading, kind)}")
@@ -226,7 +227,9 @@ def _train(plan: Plan, trained: Trained, source: Source, base: Trained | None) -
     in_memory = plan.in_memory or not learns_online(trained.estimator)
     if can_read_once(plan.data) and not in_memory:
         check_label_files(plan.about_labels, "", source.reading, True)
-        return Training(plan, trained, PipeRows(source, features, plan.seed, plan.shuffle)).run()
+        pipe = PipeRows(source, features, plan.seed, plan.shuffle)
+        _choose_for_stream(plan, trained, features)
+        return Training(plan, trained, pipe).run()
     folder = os.path.dirname(os.path.realpath(plan.model))
     max_bytes = sys.maxsize if in_memory else int(2**30 * plan.max_memory)
     store = RowStore(source, features, folder, plan.seed, plan.shuffle, max_bytes)
@@ -242,7 +245,25 @@ def _train(plan: Plan, trained: Trained, source: Source, base: Trained | None) -
     if in_memory or (store.in_memory and at_once and not (plan.online or resumed)):
         return _fit(plan, trained, store.whole())
     check_label_files(plan.about_labels, "", trained.reading, True)
+    _choose_for_stream(plan, trained, features)
     Training(plan, trained, store).run()
+
+
+def _choose_for_stream(plan: Plan, trained: Trained, features: Features) -> None:
+    """Without --algorithm, take the one for a stream of such rows, unless training goes on with a model."""
+    if plan.algorithm is None and plan.start_from is None and not trained.training["examples"]:
+        algorithm = default_algorithm(features.wide, features.reading.labels == "several", stream=True)
+        if algorithm != trained.training["algorithm"]:
+            estimator = make_estimator(algorithm, plan.option or [], plan.seed)
+            trained.estimator = estimator.set_params(calibration=plan.calibrate)
+            trained.training["algorithm"] = algorithm
+    _print_algorithm(trained, "row by row")
+
+
+def _print_algorithm(trained: Trained, how: str) -> None:
+    reading = trained.reading
+    hashed = "" if reading.n_features else " (hashed)"
+    stderr.print(f"training a {trained.estimator._model.NAME}, {reading.width:,} features{hashed}, {how}")
 
 
 _ONE_CLASS = "all rows have the label '{}'; at least two classes are required."
@@ -309,11 +330,14 @@ class Training:
         training["progressive_errors"].append(None if error != error else error)
         training["held_out_errors"].append(None if held_error != held_error else held_error)
         self.busy = True  # an interrupt waits until the record is complete
-        if self.plan.calibrate and epoch + 1 == self.plan.n_epochs:
-            self._calibrate(held, y)
-        if held is not None and epoch + 1 == self.plan.n_epochs:
-            _learn(self.trained, held, self.columns)
-            training["examples"] += held.X.shape[0]
+        if epoch + 1 == self.plan.n_epochs:
+            if self.plan.calibrate:
+                self._calibrate(held, y)
+            elif self.columns is not None and held is not None and held.X.shape[0] >= FEWEST:
+                clf._threshold = clf._best_threshold(held.X, clf._truth(held.X, y))
+            if held is not None:
+                _learn(self.trained, held, self.columns)
+                training["examples"] += held.X.shape[0]
         training["epochs"], training["rows"] = epoch + 1, 0
         self.busy = False
 
@@ -384,7 +408,7 @@ def _fit(plan: Plan, trained: Trained, rows: Chunk) -> None:
     params = {"n_jobs": plan.threads, "shuffle": plan.shuffle, "n_epochs": plan.epochs}
     known = clf.get_params(deep=False)
     clf.set_params(**{name: value for name, value in params.items() if name in known and value is not None})
-    stderr.print(f"training on {X.shape[0]:,} rows at once")
+    _print_algorithm(trained, f"{X.shape[0]:,} rows at once")
     try:
         with notice_if_slow():
             clf.fit(X, y, sample_weight=weights, **label_arguments(plan.about_labels, trained.reading, y))

@@ -16,11 +16,11 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import binomtest
 
 from ..estimators import ESTIMATORS
+from ..metrics import mcnemar
 from ..trained import LabelColumns, initial_names
-from .algorithms import choose_algorithm, learns_at_once, make_estimator
+from .algorithms import default_algorithm, learns_at_once, make_estimator
 from .evaluate import percent
 from .evaluation import contains
 from .files import open_training_source
@@ -108,7 +108,7 @@ class Search:
         source = open_training_source(plan.data, plan.reading)
         self.reading = source.reading
         self.several = source.reading.labels == "several"
-        chosen = choose_algorithm(plan.algorithm, source.reading)
+        chosen = plan.algorithm or default_algorithm()
         self.default = Setting(chosen, learns_at_once(ESTIMATORS[chosen]), ())
         rows = self._read(source)
         self._rows[()] = rows
@@ -249,7 +249,7 @@ class Search:
         default, best = self._outcomes[self.default], self._outcomes[self.best]
         self.scores = {"accuracy": float(best.mean()), "default_accuracy": float(default.mean())}
         better, worse = int((best & ~default).sum()), int((default & ~best).sum())
-        self.p_value = float(binomtest(better, better + worse).pvalue) if better + worse else 1.0
+        self.p_value = mcnemar(better, worse)
         if better <= worse or self.p_value >= _SIGNIFICANT:
             self.best = self.default
 

@@ -9,7 +9,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from ..metrics import ThresholdSearch
 from .base import ManyClassifier, _check_some_weight, learns_online
+from .calibration import FEWEST, is_true
 from .locks import reads
 from .options import check_options
 from .prediction import metrics_of, n_threads
@@ -19,17 +21,20 @@ from .validation import as_indicator, check_labels, check_weights, is_indicator,
 from .vocabulary import current_columns, joined_columns
 
 _DENSE_CELLS = 1 << 30  # limit of a dense matrix of predictions
+_THRESHOLD = 0.5  # if there are too few rows to learn it
+_HELD_OUT, _LEARNED = 0.1, 0.2  # shares of the rows from which `fit` learns the threshold
 
 
 class MultilabelClassifier(ManyClassifier):
     """A classifier that accepts one label per row, or a matrix of zeros and ones."""
 
-    threshold: float
-    _kept = (*ManyClassifier._kept, "_multilabel", "_labels_per_row", "_sparse_y", "_y_dtype")
+    threshold: float | str
+    _kept = (*ManyClassifier._kept, "_multilabel", "_labels_per_row", "_sparse_y", "_y_dtype", "_threshold")
     _multilabel = False
     _labels_per_row = 1.0
     _n_columns: int | None = None  # columns of y, once known
     _n_classes = 2  # classes or columns, once known
+    _threshold: float  # learned from held-out rows; missing: there were none
 
     def fit(self, X, y, sample_weight=None):
         """Fit the model from scratch.
@@ -86,6 +91,7 @@ class MultilabelClassifier(ManyClassifier):
 
     def _fit(self, X, y, sample_weight):
         self._multilabel, self._labels_per_row, self._n_columns = is_indicator(y), 1.0, None
+        self.__dict__.pop("_threshold", None)
         if not self._multilabel:
             return super()._fit(X, y, sample_weight)
         self._names = _column_names(y) if hasattr(y, "columns") else None
@@ -99,7 +105,44 @@ class MultilabelClassifier(ManyClassifier):
         self._n_columns = matrix.shape[1]
         self._start(X, np.arange(matrix.shape[1]), matrix.shape[1], rng)
         self._train_and_calibrate(X, labels_of(matrix), weights, rng)
+        if self.threshold == "auto" and self.calibration is None:
+            self._learn_threshold(X, matrix, weights, rng)
         return self
+
+    def _learn_threshold(self, X, matrix: sp.csr_array, weights: np.ndarray, rng) -> None:
+        """Learn the threshold from other rows than those of a model that is trained on a fifth of the rows.
+
+        A model of all rows would take longer, and its best threshold is nearly the same. Labels that the small model
+        does not know would make it too low, and are left out.
+        """
+        first = self._n_learned_first()
+        rows = first + rng.permutation(X.shape[0] - first)
+        rows = rows[weights[rows] > 0]
+        n_held, n_learned = (int(share * len(rows)) for share in (_HELD_OUT, _LEARNED))
+        held, learned = np.sort(rows[:n_held]), np.sort(rows[n_held : n_held + n_learned])
+        known = np.bincount(matrix[learned].indices, minlength=matrix.shape[1]) > 0
+        truth = sp.csr_array(matrix[held].multiply(known))
+        if n_held < FEWEST or not truth.nnz:
+            return
+        seed = int(rng.randint(np.iinfo(np.int32).max))
+        part: Any = clone(self).set_params(threshold=_THRESHOLD, random_state=seed, verbose=0)
+        part.fit(X[learned], matrix[learned], weights[learned])
+        self._threshold = part._best_threshold(X[held], labels_of(truth))
+
+    def _best_threshold(self, X, truth: Labels) -> float:
+        """The threshold with the highest micro-F1 on some rows."""
+        search = ThresholdSearch()
+        for first, last in self._scoring_blocks(X.shape[0]):
+            scored, _ = self._probabilities(rows_between(X, first, last))
+            own = truth.rows(np.arange(first, last))
+            correct = is_true(scored.sizes, scored.labels, own)
+            search.add(scored.probabilities, correct, int(np.count_nonzero(own.label >= 0)))
+        return search.best()[0]
+
+    def _fit_calibration(self, X, truth: Labels, method: str, weights: np.ndarray | None = None) -> None:
+        super()._fit_calibration(X, truth, method, weights)
+        if self._multilabel:
+            self._threshold = self._best_threshold(X, truth)
 
     def _partial_fit(self, X, y, classes, sample_weight):
         first = not hasattr(self, "_state")
@@ -186,6 +229,9 @@ class MultilabelClassifier(ManyClassifier):
             raise ValueError("the number of labels per row is invalid")
         if self._multilabel and not (type(self._sparse_y) is bool and isinstance(self._y_dtype, np.dtype)):
             raise ValueError("the type of the predictions is invalid")
+        threshold = getattr(self, "_threshold", _THRESHOLD)
+        if not isinstance(threshold, float) or not 0 <= threshold <= 1:
+            raise ValueError("the threshold is invalid")
         if self._multilabel and not np.array_equal(self.classes_, np.arange(len(self._index))):
             raise ValueError("the labels are not the numbers of the columns")
 
@@ -195,6 +241,14 @@ class MultilabelClassifier(ManyClassifier):
         """Whether y was a matrix of zeros and ones."""
         check_is_fitted(self, "_state")
         return self._multilabel
+
+    @property
+    @reads
+    def threshold_(self) -> float:
+        """The probability above which `predict` returns a label, with several labels per row."""
+        check_is_fitted(self, "_state")
+        check_options(self, ("threshold",))
+        return getattr(self, "_threshold", _THRESHOLD) if isinstance(self.threshold, str) else float(self.threshold)
 
     @reads
     def predict(self, X, reject=None):
@@ -213,7 +267,7 @@ class MultilabelClassifier(ManyClassifier):
         labels : ndarray of shape (n_samples,), or ndarray or csr_array of shape (n_samples, n_classes)
             With `reject`, a masked array: rows without a prediction are masked, and `labels.filled("none")` replaces
             them. scikit-learn's metrics do not know masks: pass them the rows `~labels.mask` only. If y was a matrix,
-            ones for the labels with a probability above `threshold`. Sparse if y was sparse.
+            ones for the labels with a probability above `threshold_`. Sparse if y was sparse.
 
         Examples
         --------
@@ -227,25 +281,24 @@ class MultilabelClassifier(ManyClassifier):
             return super().predict(X, reject)
         if reject is not None:
             raise ValueError("reject requires one label per row; with a matrix y, use the option threshold.")
-        X = self._check_inputs(X)
-        check_options(self, ("threshold",))
+        X, threshold = self._check_inputs(X), self.threshold_
         n_classes = len(self._index)
         if not self._sparse_y and X.shape[0] * n_classes > _DENSE_CELLS:
             raise ValueError(
                 f"predict would return a dense matrix of {X.shape[0]} x {n_classes}: fit with a sparse y to get a "
                 "sparse one, or use predict_topk."
             )
-        where = self._above_threshold(X)
+        where = self._above(threshold, X)
         ones = np.ones(len(where[0]), self._y_dtype)
         out = sp.csr_array((ones, where), shape=(X.shape[0], n_classes))
         return out if self._sparse_y else out.toarray()
 
-    def _above_threshold(self, X) -> tuple[np.ndarray, np.ndarray]:
-        """(rows, columns) of the labels with a probability above `threshold`."""
+    def _above(self, threshold: float, X) -> tuple[np.ndarray, np.ndarray]:
+        """(rows, columns) of the labels with a probability above the threshold."""
         rows, columns = [], []
         for first, last in self._scoring_blocks(X.shape[0]):
             scored, _ = self._probabilities(rows_between(X, first, last))
-            above = scored.probabilities > self.threshold
+            above = scored.probabilities > threshold
             rows.append(np.repeat(np.arange(first, last), scored.sizes)[above])
             columns.append(scored.labels[above])
         return np.concatenate(rows), np.concatenate(columns)

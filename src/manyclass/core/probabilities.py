@@ -32,7 +32,8 @@ class ProbabilityMixin(PredictionMixin):
         Afterwards `predict_topk(X, probabilities=True)`, `predict_proba` and `predict(X, reject=...)` use calibrated
         probabilities: on rows like these, about 80 % of the predictions with a probability of 0.8 are correct. The
         order of the labels does not change, so the best labels stay the same. With several labels per row, `predict`
-        compares calibrated probabilities with `threshold`.
+        compares calibrated probabilities with `threshold_`, which is then the best one on these rows if `threshold` is
+        "auto".
 
         The calibration is part of the model: `save` stores it, `partial_fit` keeps it, and `fit` removes it. Calibrate
         again after much further training.

@@ -41,8 +41,8 @@ class DaskLabelTreeClassifier(ClassifierMixin, BaseEstimator):
         The cluster. Default: the client that was made last in this process.
     arity, beam, start, C, rate, prior, normalize, threshold, n_epochs, n_trees, neighbors, replay, class_weight, \
 random_state, verbose
-        As in `LabelTreeClassifier`. Without a `random_state`, two runs give different trees, as with
-        `LabelTreeClassifier`.
+        As in `LabelTreeClassifier`. Without a `random_state` two runs give different trees, as there. Only `threshold`
+        is not learned: "auto" means 0.5 until `to_local().calibrate(X, Y)` is called with other rows.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ random_state, verbose
         rate="auto",
         prior="auto",
         normalize="auto",
-        threshold=0.5,
+        threshold="auto",
         n_epochs=20,
         n_trees=1,
         neighbors=True,

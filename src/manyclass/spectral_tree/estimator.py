@@ -87,10 +87,11 @@ class SpectralTreeClassifier(MultilabelClassifier):
         and ``leaf="bias"``, or ``leaf="output"`` with `rank`. It is for comparisons with the paper: on text it is
         slower and needs more epochs.
     randomized : bool, default=True
-        Train predictors at the end of a random path, instead of the most likely one.
-    threshold : float, default=0.5
-        With several labels per row, `predict` returns the labels above this probability, 0 to 1. Use `predict_topk` for
-        a fixed number of labels.
+        Train at the end of a random path, not of the most likely one.
+    threshold : float or "auto", default="auto"
+        With several labels per row, `predict` returns the labels above this probability, 0 to 1. "auto": the threshold
+        with the highest micro-F1 on held-out rows, learned by `fit`, which takes about a quarter longer, and again by
+        `calibrate`; 0.5 with fewer than 200 rows. Use `predict_topk` for a fixed number of labels.
     learner : "auto", "sgd", "adagrad", "normalized-adagrad" or a learner, default="auto"
         Update rule of the predictors. "auto": `SGD` for text, otherwise `NormalizedAdaGrad(rate=4)`. With `rank`, the
         rule is always AdaGrad, with the learner's rate or 0.5 for "auto".
@@ -160,7 +161,7 @@ class SpectralTreeClassifier(MultilabelClassifier):
         "loss": one_of("auto", *LOSSES),
         "rules": one_of("default", "paper"),
         "randomized": flag(),
-        "threshold": real(0.0, 1.0),
+        "threshold": real(0.0, 1.0, "auto"),
         "n_epochs": integer(1, 1_000_000, "auto"),
         "table_bits": integer(8, 40),
     }
@@ -187,7 +188,7 @@ class SpectralTreeClassifier(MultilabelClassifier):
         loss="auto",
         rules="default",
         randomized=True,
-        threshold=0.5,
+        threshold="auto",
         learner="auto",
         n_epochs="auto",
         table_bits=26,
