@@ -36,15 +36,15 @@ below their table with the reason.
 - **model MB**: on disk; ours with everything that further training needs and, after the slash, for prediction only.
   The file of Vowpal Wabbit also includes what further training needs. scikit-learn only pickles: the bytes of its
   arrays. Nearest neighbours: the training rows. River: unknown.
-- **Threads**: as stated, where the program can use them. Vowpal Wabbit (except for reading), River and
-  LogisticRegression with one label per row train on one thread, fastText predicts on one; the BLAS library of numpy
-  keeps its threads for one row.
+- **Threads**: as stated, where the program can use them. Vowpal Wabbit (except for reading), River, and
+  LogisticRegression with one label per row train on one thread. fastText predicts on one thread. The BLAS library of
+  numpy keeps its threads for one row.
 - fastText takes words without weights, so it is not run on sets of numbers. River stops training after a quarter of
   the time limit and predicts 500 rows. `recall_tree`, `log_multi` and `oaa` of Vowpal Wabbit predict one label.
 - **Hierarchy**: synthetic, 20 training rows per class but at most 500,000 in all: 17 per class with 30,000 classes and
   5 with 100,000, so that accuracy also falls for lack of rows.
-- **Plots**: nearest neighbours, which are not trained, are a dotted line in plots of training time; River, which trains
-  for a given time, is not in the plot of training time against the number of classes.
+- **Plots**: nearest neighbours, which are not trained, are a dotted line in plots of training time. River trains for a
+  given time, so it is not in the plot of training time against the number of classes.
 - **late**: the limit is for the whole cell: reading rows, all training and prediction. Late cells run again when the
   race has a longer limit.
 - **revdict**: its test rows were looked at when the word votes of the label tree were designed, so the label tree's

@@ -73,9 +73,9 @@ INTRODUCTION = """\
 # The papers, rerun
 
 Written by `make reproduce` from the tables in `reproduce/*/results` and from `reproduce/conclusions.md`, whose figures
-are filled in from the same tables. Under each heading: the table with the paper's number and ours, when and
-where it was measured, the plot. Differences of rates are in points. Two models on the same test rows are compared by
-McNemar's exact test, with the interval of Bonett and Price; a number of a paper by the N − 1 chi-squared test, with
+are filled in from the same tables. Under each heading: the table with the paper's number and ours, when and where it
+was measured, the plot. Differences of rates are in points. Two models on the same test rows are compared by McNemar's
+exact test, with the interval of Bonett and Price. A number of a paper is compared by the N − 1 chi-squared test, with
 Newcombe's interval. A table whose script has changed since it was measured says so. Other programs may have run at the
 same time, so seconds are upper bounds; speed is measured by `make bench`. `python reproduce/all.py --page-only` writes
 the page anew without running anything.

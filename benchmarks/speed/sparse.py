@@ -65,13 +65,11 @@ def main() -> None:
     X_test, y_test = stream.rows(1_000 if args.quick else 20_000, first=2**40)
     rows.append(measure("Hierarchy, sparse", X, y, X_test, y_test, args))
     notes = [
-        "One tree, one thread, predictions for all test rows in one call. One hash each: the weights of the same "
-        "tree in one "
-        "table of 2^27, each where the hash of (feature, output) says, the naive layout; the "
-        "outputs of the "
-        "nodes that our prediction visited are summed up, and choosing paths and labels is left out. "
-        "One-against-all: ours, by "
-        f"sparse matrix product over hashed lines, twenty rows in one call. {machine()['machine']}.",
+        "One tree, one thread, predictions for all test rows in one call. One hash each: the naive layout. The "
+        "weights of the same tree are in one table of 2^27, each where the hash of (feature, output) says. The outputs "
+        "of the nodes that our prediction visited are summed up; choosing paths and labels is left out. "
+        "One-against-all: ours, by sparse matrix product over hashed lines, twenty rows in one call. "
+        f"{machine()['machine']}.",
         "revdict: its test rows were looked at when the label tree's word votes were designed.",
     ]
     publish("sparse", "Sparse rows: blocks of weights beside one hash for each", rows, notes, args.quick)

@@ -2,8 +2,8 @@
 A tree with its topics
 ======================
 
-The label tree groups similar labels. Nobody told it which labels are similar: the groups come from the words of the
-training rows. This draws the upper levels of the tree of 4,796 WordNet categories, with the most frequent categories
+The label tree groups similar labels. It finds out by itself which labels are similar, from the words of the training
+rows. This example draws the upper levels of the tree of 4,796 WordNet categories, with the most frequent categories
 below each node.
 """
 
@@ -19,7 +19,7 @@ model = LabelTreeClassifier(random_state=0, n_jobs=-1).fit(tfidf.transform(wordn
 print(f"accuracy {model.score(tfidf.transform(wordnet.X_test), wordnet.y_test):.3f}")
 
 # %%
-# `tree_table` lists the nodes, parents first. Only leaves have labels, so collect them upwards.
+# `tree_table` lists the nodes, parents first. Only leaves have labels, so pass them up to the nodes above.
 nodes = {node["node"]: dict(node, labels=list(node["labels"]), children=[]) for node in model.tree_table()}
 for node in reversed(nodes.values()):
     if node["parent"] >= 0:

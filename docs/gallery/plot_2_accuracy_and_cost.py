@@ -3,7 +3,8 @@ Accuracy against cost
 =====================
 
 `beam` is the number of paths through the tree. It can be changed after training, so one model gives a whole curve:
-more paths, more hyperplanes scored per prediction, more accuracy. `diagnose` counts the work; no clock is needed.
+with more paths, more hyperplanes are scored per prediction, and the accuracy is higher. `diagnose` counts the
+hyperplanes, so that no clock is needed.
 """
 
 import matplotlib.pyplot as plt
@@ -12,7 +13,7 @@ import numpy as np
 from manyclass import LabelTreeClassifier, RecallTreeClassifier
 
 # %%
-# 1,000 classes in 50 groups: similar classes exist, as in most real data.
+# 1,000 classes in 50 groups of similar classes, as in most real data.
 rng = np.random.default_rng(0)
 n_classes, n_features = 1000, 32
 centres = 2 * rng.standard_normal((50, n_features))[np.arange(n_classes) % 50]

@@ -2,7 +2,7 @@
 A stream with new classes
 =========================
 
-Twenty new classes appear every thousand rows. The model is never told how many there will be. The error is
+Twenty new classes appear every thousand rows. The model does not know how many there will be. The error is
 progressive: each row is predicted before it is learned.
 """
 
@@ -33,8 +33,8 @@ for begin in range(0, n_rows, batch):
 print(f"{len(model.classes_)} classes, progressive error {model.progressive_error_:.3f}")
 
 # %%
-# Each group of new classes lowers the accuracy for a moment. It drops most where the tree gets another level (dotted):
-# the new leaves know few labels at first.
+# Each group of new classes lowers the accuracy for a short time. The accuracy drops most where the tree gets another
+# level (dotted lines), because the new leaves have few labels at first.
 fig, ax = plt.subplots(figsize=(7.5, 4.2))
 ax.plot(at, accuracy, color="C0")
 ax.set(xlabel="rows learned", ylabel="accuracy of the next 250 rows, %", ylim=(0, 100))

@@ -3,7 +3,8 @@ Memory against labels
 =====================
 
 `estimate_memory` returns the size of a model before training. For text with 100,000 words, one weight for every (label,
-word) is hopeless from some ten thousand labels on. The label tree has a weight only where a word occurs below a node.
+word) takes too much memory from about ten thousand labels on. The label tree has a weight only where a word occurs
+below a node.
 """
 
 import matplotlib.pyplot as plt

@@ -3,7 +3,7 @@ From fastText
 =============
 
 fastText reads lines that begin with ``__label__``. Here the same lines train a pipeline of scikit-learn with a label
-tree, and the scores of one new text are drawn. All calls side by side: :doc:`/from_fasttext`.
+tree. The plot shows the probabilities of one new text. :doc:`/from_fasttext` lists the calls of both libraries.
 """
 
 import matplotlib.pyplot as plt

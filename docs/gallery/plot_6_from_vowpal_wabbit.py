@@ -3,7 +3,8 @@ From Vowpal Wabbit
 ==================
 
 A file of VW text is read in chunks and learned by a Recall Tree, as ``vw --recall_tree`` does in one pass. The number
-of classes need not be known, and labels may begin with 0. All options side by side: :doc:`/from_vowpal_wabbit`.
+of classes need not be known, and labels may begin with 0. :doc:`/from_vowpal_wabbit` lists the options of both
+libraries.
 """
 
 import tempfile
@@ -28,7 +29,7 @@ with path.open("w") as file:
 print(path.read_text().splitlines()[0])
 
 # %%
-# One pass. Features are hashed as Vowpal Wabbit does, here into 2**18 columns.
+# One pass over the file. Features are hashed as in Vowpal Wabbit, here into 2**18 columns.
 source = Source(path, Reading(feature_bits=18))
 model, curve = RecallTreeClassifier(table_bits=22, random_state=0), []
 for chunk in source.chunks(rows=500):

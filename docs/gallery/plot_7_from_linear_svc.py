@@ -2,8 +2,8 @@
 From LinearSVC
 ==============
 
-LinearSVC scores every class. A label tree scores its routers and a few labels, with the same interface. The more
-classes, the larger the difference. These are the most frequent WordNet categories, 50 to 400 of them.
+LinearSVC scores every class. A label tree has the same interface, but scores only its routers and a few labels. The
+more classes there are, the larger the difference. The data are the 50 to 400 most frequent WordNet categories.
 """
 
 import matplotlib.pyplot as plt

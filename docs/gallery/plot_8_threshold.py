@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from manyclass import LabelTreeClassifier
 
 # %%
-# 100 labels, two per row on average, each with words of its own. Only three training rows per label.
+# 100 labels, two per row on average. Each label has words of its own, and only three training rows.
 rng = np.random.default_rng(0)
 Y = sp.csr_array((rng.random((3000, 100)) < 0.02).astype(np.int8))
 words = Y @ (rng.random((100, 2000)) < 0.004) > 0

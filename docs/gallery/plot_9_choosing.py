@@ -2,8 +2,8 @@
 Choosing an estimator
 =====================
 
-Accuracy and work of four estimators on two kinds of data: dense digits, and text. Try this on your own data: all
-estimators have the same methods. More figures: :doc:`/which_estimator`.
+This example compares the accuracy and the work of four estimators on two kinds of data: dense digits, and text. Try it
+on your own data: all estimators have the same methods. :doc:`/which_estimator` has more figures.
 """
 
 import matplotlib.pyplot as plt

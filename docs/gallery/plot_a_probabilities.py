@@ -2,8 +2,8 @@
 Probabilities and abstention
 ============================
 
-Calibrated probabilities say how often predictions like this one are correct. A model that predicts only the rows of
-which it is certain makes fewer mistakes.
+A calibrated probability says how often predictions like this one are correct. A model that predicts only the rows
+about which it is certain makes fewer mistakes.
 """
 
 import matplotlib.pyplot as plt
@@ -28,7 +28,8 @@ precision, share = (predicted == y[test]).mean(), 1 - predicted.mask.mean()
 print(f"{share:.0%} of the rows are predicted, {precision:.1%} of them correctly")
 
 # %%
-# Left: on the diagonal, a probability of 0.8 is right in 80 % of the cases. Right: error of the most certain rows.
+# Left: on the diagonal, predictions with a probability of 0.8 are correct in 80 % of the cases. Right: the error of the
+# most certain rows.
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
 reliability_plot(y[test], *before, ax=left, label="before")
 reliability_plot(y[test], labels, probabilities, ax=left, label="calibrated")

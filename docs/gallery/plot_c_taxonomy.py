@@ -3,7 +3,7 @@ A coarser prediction where the model is not sure
 ================================================
 
 With a taxonomy, `predict_path` returns the deepest node that is probable enough: a label, or a group of labels. The
-more confidence is wanted, the coarser the predictions.
+higher the `confidence`, the coarser the predictions.
 """
 
 import matplotlib.pyplot as plt
@@ -25,7 +25,7 @@ model.fit(tfidf.transform(data.X_train[train]), names, hierarchy=known.parents)
 X_test, y_test = tfidf.transform(data.X_test[test]), data.label_names[data.y_test[test]]
 
 # %%
-# A row at three levels of confidence.
+# The prediction of one row at three levels of confidence.
 for confidence in (0.5, 0.8, 0.95):
     found = model.predict_path(X_test[:1], confidence)
     print(confidence, " > ".join(found.paths[0]) or "no prediction")

@@ -3,7 +3,7 @@ A service that keeps learning
 =============================
 
 ``manyclass serve`` predicts, learns from every correction and adds classes at once. Here a client asks for the topic of
-each question and then sends the right one. Two topics are new to the service. It has a page, too: :doc:`/serve`.
+each question and then sends the correct one. Two topics are new to the service. It also has a web page: :doc:`/serve`.
 """
 
 import socket
@@ -33,7 +33,7 @@ def question(topic):
 
 
 # %%
-# A model of two topics and a service on this machine. A hashing vectorizer also has features for new words.
+# Train a model of two topics and start a service on this machine. A hashing vectorizer also has features for new words.
 y = TOPICS[:2] * 6
 model = make_pipeline(HashingVectorizer(alternate_sign=False), LabelTreeClassifier(random_state=0))
 model.fit([question(topic) for topic in y], y)
@@ -44,7 +44,7 @@ with socket.create_server(("127.0.0.1", 0)) as free:
 service = Popen([sys.executable, "-m", "manyclass", "serve", path, "--port", port], stderr=DEVNULL)
 
 # %%
-# ``wait=True``: the service responds when its next prediction makes use of the row.
+# With ``wait=True``, the service responds once the row is learned and used in its predictions.
 client, right = Client(f"http://127.0.0.1:{port}", retries=20), {topic: [] for topic in TOPICS}
 for topic in rng.choice(TOPICS, 400):
     text = question(topic)

@@ -102,8 +102,8 @@ def main() -> None:
         "Weights: a router for each inner node and one predictor per class. Path "
         "features come on top, so see the bytes, which also hold the step sizes for further training: crossed "
         "features give every (node, class) pair weights of its own and go beyond twice one-against-all's space.",
-        "levels: the same inputs with an indicator added for each of the nine levels of each feature, so that a "
-        "predictor is a sum of step functions; no other setting sees them.",
+        "levels: the same inputs with an indicator added for each of the nine levels of each feature. A "
+        "predictor is then a sum of step functions. No other setting has these indicators.",
         "p, vs one-against-all: McNemar's exact test on the same test rows; p, vs paper: N - 1 chi-squared test, the "
         "paper's test rows being as many as ours. Training seconds include compiling where nothing was cached. All but "
         "the last two settings learn 10 epochs with the same learner, whose rate and epochs the search of figure_4.py "

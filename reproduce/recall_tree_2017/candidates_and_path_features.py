@@ -46,9 +46,9 @@ def main() -> None:
                 }
             )
     notes = [
-        "Paper (§4.4, Figure 5b; a plot without printed numbers): error falls with the candidate set size, less "
-        "and less; path features lower it, the more the larger the set; all differences have P < 0.0001 but for "
-        "size 2, where there is none.",
+        "Paper (§4.4, Figure 5b; a plot without printed numbers): error falls with the candidate set size, by "
+        "less and less. Path features lower it, and more so for larger sets. All differences have P < 0.0001, except "
+        "for size 2, where there is no difference.",
         "Path features are an indicator of each node on the path (§3.2): alone they are a bias of each (node, "
         "class). The authors' published commands cross them with the inputs, so that each (node, class) has "
         "weights of its own.",

@@ -77,9 +77,10 @@ def main() -> None:
     notes = [
         f"Recall Tree: {PAPER_TREE}; online tree of 2013: LomTreeClassifier with {PAPER_LOM}; {n_epochs} epochs, the "
         "default learners. Rules that are not named are the corrected ones.",
-        "As printed in 2013: a row counts for the means before they decide its target; the targets are 0 and 1; a new "
-        "left leaf is a copy of the old leaf, a new right one has the label of the row; margins are not cut to -1..1. "
-        "Two rules of 2013 are corrected in all rows, as printed they separate nothing: see docs/deviations.md.",
+        "As printed in 2013: a row counts for the means before they decide its target; the targets are 0 and 1. A new "
+        "left leaf is a copy of the old leaf, and a new right leaf has the label of the row. Margins are not cut to "
+        "-1..1. Two rules of 2013 are corrected in all rows, because as printed they separate nothing: see "
+        "docs/deviations.md.",
         "p: McNemar's exact test on the same test rows; intervals: Bonett and Price's.",
     ]
     publish("printed_rules", "What each corrected rule is worth", rows, notes, args.quick, correct)

@@ -40,8 +40,8 @@ def main() -> None:
             ]
         publish(
             f"topics-{name}", f"Table 2: nodes at depth {depth} on {SETS[name]}", rows,
-            ["As in the paper, the most frequent labels are heavy in many nodes; the most telling ones are those whose "
-             "share in the node is largest beside their share in all."],
+            ["As in the paper, the most frequent labels are heavy in many nodes. The most telling labels are those "
+             "whose share in the node is largest compared with their share in all rows."],
             args.quick,
         )  # fmt: skip
 

@@ -80,7 +80,7 @@ def save_pipeline(pipeline: Any, path: str | PathLike, text: str = "text", **opt
 
 
 def load_model(path: str | PathLike, mmap: bool = True, verify: bool = True) -> Any:
-    """The estimator that was saved to a file.
+    """Load an estimator from a file.
 
     Parameters
     ----------
@@ -88,8 +88,8 @@ def load_model(path: str | PathLike, mmap: bool = True, verify: bool = True) -> 
         A file written by `save`.
     mmap : bool, default=True
         Map the arrays instead of reading them: they take memory when used, and processes share them. The file itself
-        never changes, also if the model goes on learning. Do not overwrite it in place; `save` never does. Weights that
-        `precision` rounded in the file become float32 in memory of their own.
+        never changes, even if the model goes on learning. Do not overwrite it in place; `save` never does. Weights that
+        `precision` rounded in the file are not mapped, but converted to float32 in memory.
     verify : bool, default=True
         Check the arrays' checksum and that all weights are finite, which reads the whole file. The structure is
         always checked: a broken or hostile file can never make a kernel read outside its arrays.
@@ -97,7 +97,8 @@ def load_model(path: str | PathLike, mmap: bool = True, verify: bool = True) -> 
     Returns
     -------
     estimator
-        Of the class that was saved, with all its options and its optimiser's state; a slim one only predicts.
+        An estimator of the class that was saved, with all its options and the state of its optimizer. A slim model can
+        only predict.
 
     Raises
     ------

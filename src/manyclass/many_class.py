@@ -55,11 +55,11 @@ def _errors_name(estimator: Any) -> Iterator[None]:
 class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
     """Classifier for many classes that needs no settings. The place to begin.
 
-    It chooses the algorithm from the data, and the algorithm chooses its constants from them:
+    It chooses the algorithm and its constants from the data:
 
     - `fit` trains a `LabelTreeClassifier`, for text, embeddings and tables, with one or several labels per row. The
-      label tree measures the scale of the columns, calibrates where training starts, and tests on held-out rows
-      whether to keep training rows for comparison (`tuned_` has the results).
+      label tree measures the scale of the columns and calibrates the weights with which training starts. It tests on
+      held-out rows whether to keep training rows for comparison. `tuned_` has the results.
     - `partial_fit` without an earlier `fit` trains a `LabelTreeClassifier` on text or several labels per row, and a
       `RecallTreeClassifier` on anything else.
 

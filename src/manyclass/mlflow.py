@@ -82,7 +82,7 @@ def log_model(model: Any, name: str, k: int = _DEFAULT_K, registered_model_name:
 
 
 def load_model(model_uri: str) -> Any:
-    """The estimator of a saved or logged model.
+    """Load the estimator of a saved or logged model.
 
     Examples
     --------

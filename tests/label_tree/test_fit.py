@@ -281,8 +281,8 @@ def test_fit_equals_reference(seed, sparse, most, n_labels, **options):
             kernel.shuffle(orders[epoch], len(rows), options.seed + 7919 * (n + 1), epoch)
         start, bias = (8.0, -8.0 / 3) if node.is_leaf else (4.0, -4.0 / 3)
         weight, bias = reference.train_node(
-            scaled[rows], true, weights[rows], orders, start=start, C=options.C, bias_rate=options.bias_rate,
-            bias=np.full(true.shape[1], bias),
+            scaled[rows], true, weights[rows], orders, start=start, C=options.C, margin=options.margin,
+            bias_rate=options.bias_rate, bias=np.full(true.shape[1], bias),
         )  # fmt: skip
         smallest = fit.smallest_weight(np.bincount(labels.label), sparse, node.is_leaf)
         assert np.all((node.weight == 0) | (np.abs(node.weight) > smallest))

@@ -34,13 +34,14 @@ def bits(true):
     n_outputs=st.sampled_from([1, 2, 7, 16, 17, 32, 64]),
     votes=st.sampled_from([0.0, 0.6]),
     smallest=st.sampled_from([0.0, 0.3]),
+    margin=st.sampled_from([0.0, 4.0]),
 )
-def test_training_of_nodes_equals_reference(seed, sparse, n_outputs, votes, smallest):
+def test_training_of_nodes_equals_reference(seed, sparse, n_outputs, votes, smallest, margin):
     """Two nodes in one call, so that what the first leaves behind would be seen."""
     rng = np.random.default_rng(seed)
     X, _, weights = stream(seed, 20, 5, sparse)
     n_features, width = X.shape[1], -(-n_outputs // 16) * 16
-    options = configure(loss="logistic", seed=seed, start=6.0, arity=n_outputs)
+    options = configure(loss="logistic", seed=seed, start=6.0, arity=n_outputs, margin=margin)
     scales = rng.uniform(0.3, 1.0, len(X)).astype(np.float32)
     rows = np.concatenate([np.sort(rng.choice(20, 13, replace=False)), np.sort(rng.choice(20, 9, replace=False))])
     pointer, nodes = np.array([0, 13, 22]), np.array([1, 4])
@@ -64,7 +65,7 @@ def test_training_of_nodes_equals_reference(seed, sparse, n_outputs, votes, smal
             kernel.shuffle(orders[epoch], len(rows[mine]), options.seed + 7919 * (node + 1), epoch)
         weight, expected_bias = reference.train_node(
             (X * scales[:, None])[rows[mine]].astype(float), true[mine].astype(float), weights[rows[mine]],
-            orders, start=6.0, C=3.0, bias_rate=0.2, bias=[-1.5] * n_outputs, votes=votes,
+            orders, start=6.0, C=3.0, margin=margin, bias_rate=0.2, bias=[-1.5] * n_outputs, votes=votes,
         )  # fmt: skip
         known, found = dense_weights(blocks, node, 0.0)
         assert np.all(np.diff(known) > 0)

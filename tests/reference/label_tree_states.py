@@ -21,7 +21,7 @@ def configure(loss="softmax", start=8.0, **changes):
     bias = 0.0 if loss == "softmax" else -start / 3
     settings = {
         "arity": 4, "beam": 2, "loss": LOSSES[loss], "multilabel": False, "prior": 0.3, "start": start,
-        "router_start": start / 2, "bias": bias, "router_bias": bias / 2, "C": 3.0, "rate": 0.7,
+        "router_start": start / 2, "bias": bias, "router_bias": bias / 2, "C": 3.0, "margin": 0.0, "rate": 0.7,
         "bias_rate": 0.2, "normalize": True, "n_epochs": 3, "n_trees": 1, "neighbors": False, "seed": 5,
     }  # fmt: skip
     return model.Options(**{**settings, **changes})

@@ -304,8 +304,8 @@ def evaluate(
     accuracy: share of rows whose best prediction is correct; top-k: one of the k best is. candidate recall: share of
     the true labels that were scored at all. macro-F1: mean F1 of the classes. calibration error: mean difference
     between probability and accuracy. With several labels per row, F1 is that of the labels whose probability is above
-    the threshold of the model, and P@k, nDCG@k and PSP@k are those of the k best. Labels that the model has never seen
-    count as errors and are reported.
+    the threshold of the model. P@k, nDCG@k and PSP@k are those of the k best labels. Labels that the model has never
+    seen count as errors and are reported.
     """
 
 

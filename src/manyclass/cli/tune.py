@@ -42,7 +42,7 @@ _LEARNERS = ["sgd", "adagrad", "normalized-adagrad"]
 _ONLINE_TREES = {"learner.rate": (0.5, 16.0), "split_mass": (1.0, 50.0), "nodes_per_class": (8, 64)}
 _SPACES: dict[str, dict[str, Any]] = {
     "recall-tree": {"learner.rate": (0.1, 10.0), "beam": (1, 32), "path_features": ["off", "bias"]},
-    "label-tree": {"C": (1.0, 100.0), "n_trees": [1, 3], "prior": (0.1, 1.0)},
+    "label-tree": {"C": (0.1, 10.0), "n_trees": [1, 3], "prior": (0.1, 1.0)},
     "label-tree online": {"rate": (0.5, 8.0), "start": (5.0, 40.0), "prior": (0.1, 1.0)},
     "spectral-tree": {"n_candidates": (20, 500), "max_depth": (2, 14), "beam": (1, 8)},
     "lom-tree": _ONLINE_TREES,

@@ -142,7 +142,7 @@ class Explanation:
     score, runner_up_score : float
         Their scores, as in `predict_topk`.
     scored : bool
-        Whether the label was among the candidates. If not, `score` is what it would be.
+        Whether the label was among the candidates. If not, `score` is the score that it would have as a candidate.
     contributions : list of Contribution
         The k features with the largest difference between label and runner-up, the largest first.
     other_features, other_features_runner_up : float

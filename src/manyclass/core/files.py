@@ -102,15 +102,16 @@ class FilesMixin:
         """Write the model to a file.
 
         The file is a safetensors file with all options, labels and arrays. The same model gives the same bytes. A crash
-        leaves either the old file or the new one. A model that `load_model` would refuse, such as one whose weights are
-        not finite, is a ValueError.
+        leaves either the old file or the new one. A ValueError is raised for a model that `load_model` would refuse,
+        such as one whose weights are not finite.
 
         Parameters
         ----------
         path : str or path-like
             Name of the file.
         slim : bool, default=False
-            Leave out the arrays that only training uses. A slim model predicts the same and cannot be trained further.
+            Leave out the arrays that only training uses. A slim model makes the same predictions and cannot be trained
+            further.
         prune : float, default=0.0
             With `slim`, leave out weights with an absolute value of at most this. Only for label trees. The file is
             smaller and predictions may differ; measure the effect on held-out rows.

@@ -61,9 +61,9 @@ class LabelIssues:
     probability, suggested_probability : ndarray of float
         Their probabilities by models that have not seen the row.
     quality : ndarray of shape (n_samples,)
-        For every row, the logarithm of the ratio of the probability of its label to the mean probability of this label
-        in its rows; small amounts are added to both, so that neither is 0. Low values are suspicious. NaN for rows that
-        cannot be judged, because no other row has their label.
+        For every row, the logarithm of a ratio: the probability of its label, divided by the mean probability of this
+        label over the rows that have it. Small amounts are added to both, so that neither is 0. Low values are
+        suspicious. NaN for rows that cannot be judged, because no other row has their label.
     pairs : list of Confused
         Labels that are confused, the most frequent pair first.
     """

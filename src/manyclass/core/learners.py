@@ -18,7 +18,8 @@ class Learner:
     rate : float
         Size of a step, above 0 and at most 1,000,000.
     decay : float
-        Factor on the rate after each epoch of `fit`. `partial_fit` continues with the rate of the last epoch.
+        The rate is multiplied by this factor after each epoch of `fit`. `partial_fit` continues with the rate
+        of the last epoch.
     """
 
     rate: float = 1.0
@@ -47,7 +48,7 @@ class SGD(Learner):
     rate : float, default=2.0
         Size of a step. With 1, the score of a typical row changes by its gradient.
     decay : float, default=0.7
-        Factor on the rate after each epoch of `fit`.
+        The rate is multiplied by this factor after each epoch of `fit`.
 
     Examples
     --------
@@ -63,14 +64,14 @@ class SGD(Learner):
 
 @dataclass(frozen=True)
 class AdaGrad(Learner):
-    """A step size for each weight that shrinks with its squared gradients. Requires inputs of size about 1.
+    """AdaGrad: the step size of each weight shrinks with its squared gradients. Requires inputs of size about 1.
 
     Parameters
     ----------
     rate : float, default=0.5
         Size of a step.
     decay : float, default=0.8
-        Factor on the rate after each epoch of `fit`.
+        The rate is multiplied by this factor after each epoch of `fit`.
 
     Examples
     --------
@@ -93,7 +94,7 @@ class NormalizedAdaGrad(Learner):
     rate : float, default=8.0
         Size of a step.
     decay : float, default=0.8
-        Factor on the rate after each epoch of `fit`.
+        The rate is multiplied by this factor after each epoch of `fit`.
 
     Examples
     --------

@@ -198,7 +198,7 @@ class MultilabelClassifier(ManyClassifier):
 
     @reads
     def predict(self, X, reject=None):
-        """Predict the best label of each row; after a matrix y, a matrix of labels.
+        """Predict the best label of each row, or a matrix of labels if y was a matrix in training.
 
         Parameters
         ----------
@@ -212,8 +212,8 @@ class MultilabelClassifier(ManyClassifier):
         -------
         labels : ndarray of shape (n_samples,), or ndarray or csr_array of shape (n_samples, n_classes)
             With `reject`, a masked array: rows without a prediction are masked, and `labels.filled("none")` replaces
-            them. scikit-learn's metrics do not know masks: pass them the rows `~labels.mask` only.
-            After a matrix y, ones for the labels with a probability above `threshold`. Sparse if y was sparse.
+            them. scikit-learn's metrics do not know masks: pass them the rows `~labels.mask` only. If y was a matrix,
+            ones for the labels with a probability above `threshold`. Sparse if y was sparse.
 
         Examples
         --------
@@ -252,7 +252,7 @@ class MultilabelClassifier(ManyClassifier):
 
     @reads
     def diagnose(self, X, y) -> dict[str, float]:
-        """Accuracy, recall of the candidates and work, averaged over rows.
+        """Measure accuracy, recall of the candidates and work, averaged over rows.
 
         Parameters
         ----------

@@ -485,7 +485,7 @@ class OnlineTreeMixin:
 
     @reads
     def balance(self, max_depth: int | None = None) -> list[dict]:
-        """How evenly classes and rows are distributed over the nodes of each level.
+        """Show how evenly classes and rows are distributed over the nodes of each level.
 
         Parameters
         ----------

@@ -129,7 +129,7 @@ class PredictionMixin:
 
     @reads
     def predict_proba(self, X, sparse=False):
-        """Probabilities of the classes that were scored, and 0 for all others; calibrated if the model is.
+        """Predict probabilities of the classes that are scored, and 0 for all others; calibrated if the model is.
 
         With one label per row, they sum to 1 before calibration. After it, they and `predict_other` sum to 1.
 
@@ -179,7 +179,7 @@ class PredictionMixin:
 
     @reads
     def candidates(self, X) -> sp.csr_array:
-        """The classes that are scored for each row.
+        """Find the classes that are scored for each row.
 
         Parameters
         ----------
@@ -207,7 +207,7 @@ class PredictionMixin:
 
     @reads
     def decision_path(self, X) -> sp.csr_array:
-        """The nodes of the tree that each row passes.
+        """Find the nodes of the tree that each row passes.
 
         Parameters
         ----------
@@ -241,7 +241,7 @@ class PredictionMixin:
     @available_if(has_tree)
     @reads
     def tree_table(self, max_depth: int | None = None) -> list[dict]:
-        """The tree as a list of nodes, parents before children.
+        """List the nodes of the tree, parents before children.
 
         Parameters
         ----------
@@ -271,7 +271,7 @@ class PredictionMixin:
 
     @reads
     def diagnose(self, X, y) -> dict[str, float]:
-        """Accuracy, recall of the candidates and work, averaged over rows.
+        """Measure accuracy, recall of the candidates and work, averaged over rows.
 
         Parameters
         ----------
@@ -325,8 +325,8 @@ class PredictionMixin:
 
         Classes that were removed keep their place; `removed_classes_` lists them.
 
-        Text has a fixed width, unless a few labels are so long that the array would be mostly padding: then it is an
-        array of objects.
+        Labels that are text have a fixed width, unless a few are so long that the array would be mostly padding. Then
+        it is an array of objects.
         """
         self._check_attribute("_index", "classes_")
         return self._index.array
@@ -390,7 +390,7 @@ class PredictionMixin:
 
     @reads
     def predictor(self, k=1) -> "Predictor":
-        """A fast function that predicts single rows with few checks, for services.
+        """Return a fast function that predicts single rows with few checks, for services.
 
         Parameters
         ----------
@@ -402,7 +402,8 @@ class PredictionMixin:
         predictor : Predictor
             Call it with one row, a float32 array or a CSR matrix of one row. It returns the k best labels and their
             scores. It follows further training of the model, but keeps the options (such as `beam`) that the model had
-            when it was made. Other threads may train the model meanwhile, but each thread requires its own predictor.
+            when the predictor was made. Other threads may train the model at the same time, but each thread requires
+            its own predictor.
 
         Examples
         --------
@@ -491,8 +492,8 @@ class Predictor:
     """A function that predicts single rows, returned by `predictor` of an estimator.
 
     A row is a float32 array of `n_features` values, or a float32 CSR matrix of one row; other types of numbers are
-    converted. Only its width, its format and the range of its columns are checked. Other threads may train the model
-    meanwhile; each thread requires its own predictor.
+    converted. Only its width, its format and the range of its columns are checked. Other threads may train the model at
+    the same time; each thread requires its own predictor.
     """
 
     def __init__(self, estimator: Any, k: int):

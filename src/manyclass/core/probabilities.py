@@ -103,7 +103,7 @@ class ProbabilityMixin(PredictionMixin):
 
     @reads
     def predict_other(self, X) -> np.ndarray:
-        """The probability that a true label of a row is not among its candidates.
+        """Predict the probability that a true label of a row is not among its candidates.
 
         Trees score a few candidates only. Without calibration, all other labels have the probability 0.
 
@@ -136,26 +136,29 @@ class ProbabilityMixin(PredictionMixin):
         """Choose a threshold such that the sets of `predict_set` contain the true label with a stated probability.
 
         The guarantee holds for rows from the same distribution as X, on average over the choice of these rows (split
-        conformal prediction). It does not depend on how good the model is; a better model has smaller sets. It ends
-        with `partial_fit`: call `conformal` again after further training.
+        conformal prediction). It does not depend on how good the model is; a better model has smaller sets. The
+        guarantee ends with `partial_fit`: call `conformal` again after further training.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows that the model has not learned.
         y : array-like of shape (n_samples,), or matrix of shape (n_samples, n_classes)
-            True labels. One that is not among the candidates of its row is missed by any set. If more than half of the
-            labels that may be missed are, `predict_set` follows more paths: twice the `beam`, four times, and so on up
-            to the largest `beam` of the estimator. With 100 rows or more, every fifth row chooses their number, and the
-            others the threshold. `conformal_` has the number and the cost. A ValueError is raised if it is not enough.
+            True labels. A set cannot contain a label that is not among the candidates of its row. With 100 rows or
+            more, every fifth row is used to choose the number of paths, and the others to choose the threshold. If more
+            than (1 - `coverage`) / 2 of the true labels are classes of the model but not candidates, `predict_set`
+            follows more paths: twice the `beam`, four times, and so on up to the largest `beam` of the estimator.
+            `conformal_` has the number of paths and the cost. A ValueError is raised if the candidates are still not
+            enough.
         coverage : float, default=0.9
             Probability that the set of a row contains its true label. With several labels per row: the share of the
             true labels of a row that its set contains, on average.
         by_class : bool, default=False
             The coverage holds for groups of similar labels, so that hard labels are covered as often as easy ones; only
-            with one label per row. Labels with fewer than 2 / (1 - coverage) rows or so have the threshold of all.
+            with one label per row. Labels with fewer than about 2 / (1 - coverage) rows get the threshold of all labels
+            together.
         n_clusters : int, default=8
-            With `by_class`, the number of groups at most; there are about 200 rows per group or more.
+            With `by_class`, the maximum number of groups. Each group has about 200 rows or more.
 
         Returns
         -------
@@ -222,7 +225,7 @@ class ProbabilityMixin(PredictionMixin):
 
     @reads
     def predict_set(self, X) -> sp.csr_array:
-        """Predict for each row the set of labels that contains the true one with the probability given to `conformal`.
+        """Predict a set of labels for each row that contains the true one with the probability given to `conformal`.
 
         Parameters
         ----------

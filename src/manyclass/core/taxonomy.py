@@ -38,9 +38,9 @@ class Taxonomy:
     parent : array-like of int of shape (n_nodes,)
         The parent of each node. Node 0 is the root; its parent is -1.
     keys : sequence of str
-        What identifies each node: a label as text, or any other text that no other node has. That of the root is "".
+        The identifier of each node: a label as text, or any other text that no other node has. The root has "".
     names : sequence of str, optional
-        What is shown for each node. By default, its key.
+        The name that is shown for each node. By default, its key.
 
     Attributes
     ----------
@@ -77,17 +77,17 @@ class Taxonomy:
 
     @classmethod
     def from_parents(cls, parents: Mapping[Any, Any]) -> "Taxonomy":
-        """A taxonomy from the parent of each label.
+        """Make a taxonomy from the parent of each label.
 
         Parameters
         ----------
         parents : mapping of label to parent
-            A parent is another key, or None or "" at the top. A parent that is no key stands at the top as well.
+            A parent is another key, or None or "" at the top. A parent that is not a key is at the top as well.
 
         Returns
         -------
         taxonomy : Taxonomy
-            A cycle is a ValueError.
+            A ValueError is raised if the parents have a cycle.
         """
         known = {_key(label): _key(above) for label, above in parents.items()}
         if "" in known:
@@ -98,7 +98,7 @@ class Taxonomy:
 
     @classmethod
     def from_paths(cls, paths: Mapping[Any, str] | Iterable[str], separator: str = SEPARATOR) -> "Taxonomy":
-        """A taxonomy from paths such as "Food > Fruit > Apple".
+        """Make a taxonomy from paths such as "Food > Fruit > Apple".
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Taxonomy:
         return len(self.parent)
 
     def find(self, labels: Iterable[Any]) -> np.ndarray:
-        """The nodes of labels.
+        """Find the nodes of labels.
 
         Parameters
         ----------
@@ -154,12 +154,12 @@ class Taxonomy:
         return np.fromiter((self._nodes.get(_key(label), -1) for label in listed), np.int32, len(listed))
 
     def path(self, label: Any) -> tuple[str, ...]:
-        """The names from the top to a label; empty for the root.
+        """List the names from the top to a label; empty for the root.
 
         Parameters
         ----------
         label : object
-            A label, or the key of a node. A ValueError if the taxonomy does not have it.
+            A label, or the key of a node. A ValueError is raised if the taxonomy does not have it.
 
         Returns
         -------
@@ -178,12 +178,12 @@ class Taxonomy:
         return tuple(reversed(names))
 
     def ancestors(self, nodes: np.ndarray) -> sp.csr_array:
-        """Which nodes are above each of the given nodes, the node itself and the root included.
+        """Find the nodes above each of the given nodes, including the node itself and the root.
 
         Parameters
         ----------
         nodes : array-like of int of shape (n,)
-            Nodes. Above -1 there is only the root.
+            Nodes. For -1, only the root is found.
 
         Returns
         -------
@@ -297,7 +297,7 @@ class PathPredictions(NamedTuple):
     Attributes
     ----------
     paths : list of tuple of str
-        The names from the top to the node of each row. Empty if not even a node at the top is confident.
+        The names from the top to the node of each row. Empty if not even a node at the top is probable enough.
     probabilities : ndarray of shape (n_samples,)
         The probability of the node; 1 for the root.
     keys : ndarray of shape (n_samples,)
@@ -347,7 +347,7 @@ class TaxonomyMixin:
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Data.
         confidence : float, default=0.9
-            The least probability; above 0 and up to 1.
+            The lowest probability that a predicted node may have; above 0 and up to 1.
         taxonomy : Taxonomy, mapping or "path", optional
             As `hierarchy` in `LabelTreeClassifier.fit`. By default the one that `fit` was given; without it, the
             learned tree of a label tree, whose groups are named by their most frequent labels. Labels added after

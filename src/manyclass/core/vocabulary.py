@@ -246,10 +246,10 @@ class VocabularyMixin:
         return self
 
     def merge_classes(self, into):
-        """Merge classes into others: where one would be predicted, the other is.
+        """Merge classes into others, which are then predicted in their place.
 
-        The score of a merged class is the highest of its parts, its probability their sum. Rows that `partial_fit` gets
-        with the old label count for the new one.
+        The score of a merged class is the highest score of its parts, and its probability is the sum of theirs. Rows
+        that `partial_fit` gets with the old label count for the new one.
 
         Parameters
         ----------

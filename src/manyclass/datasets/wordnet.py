@@ -45,7 +45,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class LabelData:
-    """What is known of the labels of a data set.
+    """What is known about the labels of a data set.
 
     Attributes
     ----------

@@ -31,9 +31,9 @@ from .rows import (
 class DaskLabelTreeClassifier(ClassifierMixin, BaseEstimator):
     """Label tree that is trained on a Dask cluster, with the same result as `LabelTreeClassifier.fit`.
 
-    The model is the same, byte for byte, for any number of workers and any partitions, also if workers die meanwhile.
-    Rows stay on the workers; the model is put together in this process, which must have memory for it (docs/
-    distributed.md).
+    The model is the same, byte for byte, for any number of workers and any partitions, even if workers die during
+    training. Rows stay on the workers. The model is put together in this process, which must have memory for it
+    (docs/distributed.md).
 
     Parameters
     ----------
@@ -41,7 +41,8 @@ class DaskLabelTreeClassifier(ClassifierMixin, BaseEstimator):
         The cluster. Default: the client that was made last in this process.
     arity, beam, start, C, rate, prior, normalize, threshold, n_epochs, n_trees, neighbors, replay, class_weight, \
 random_state, verbose
-        As in `LabelTreeClassifier`. Without a `random_state` two runs give different trees, as there.
+        As in `LabelTreeClassifier`. Without a `random_state`, two runs give different trees, as with
+        `LabelTreeClassifier`.
 
     Attributes
     ----------
@@ -52,8 +53,8 @@ random_state, verbose
 
     Notes
     -----
-    There is no `partial_fit`: it learns row by row, each from the weights that the row before left, so that the result
-    would depend on how rows are shared out. Train with `fit` here, and go on with `to_local().partial_fit`.
+    There is no `partial_fit`. It learns row by row, each row from the weights that the previous one left, so the result
+    would depend on how rows are distributed. Train with `fit` here, and continue with `to_local().partial_fit`.
 
     Examples
     --------
@@ -116,7 +117,7 @@ random_state, verbose
             Rows, dense or as blocks of CSR matrices. A list contains delayed objects, futures or arrays. If y is None,
             each partition is a tuple (X, y, weights), as from `read_files`; the weights may be None.
         y : Dask array or series, or list of partitions, optional
-            Labels, or matrices of zeros and ones for several labels per row; cut as X is.
+            Labels, or matrices of zeros and ones for several labels per row; in the same partitions as X.
         sample_weight : Dask array or series, or list of partitions, optional
             Weights of the rows.
 

@@ -20,10 +20,10 @@ def read_files(paths: Sequence[str | PathLike], reading: Reading = Reading()) ->
     Parameters
     ----------
     paths : sequence of str or path-like
-        Files in any format that `manyclass train` reads, possibly compressed; all workers must see them under these
-        names. All files have the format, the number of features and the kind of labels of the first one.
+        Files in any format that `manyclass train` reads, possibly compressed; all workers must be able to read them
+        under these names. All files have the format, the number of features and the kind of labels of the first one.
     reading : Reading, optional
-        How files are read. What is left open is found from the first lines of the first file.
+        How files are read. Values that are None are found from the first lines of the first file.
 
     Returns
     -------

@@ -58,8 +58,8 @@ def _model_at(path: str) -> Any:
 class TopK:
     """A function that adds the k best labels to tables, for Dask, Ray and Spark.
 
-    Only the name of the model file travels to the workers, which map it when they get their first rows. Save the model
-    with `slim=True` where all workers see it.
+    Only the name of the model file is sent to the workers. They map the file when they get their first rows. Save the
+    model with `slim=True` in a folder that all workers can read.
 
     Parameters
     ----------
@@ -72,8 +72,8 @@ class TopK:
 
     Notes
     -----
-    The columns of a table are either `indices` and `values`, lists with the features of a sparse row; or `features`, a
-    list with a dense row; or, for a model of the command line, the columns of its training table.
+    A table has either the columns `indices` and `values`, lists with the features of a sparse row, or the column
+    `features`, a list with a dense row. For a model of the command line, it has the columns of its training table.
 
     The result has the columns in `keep`, `labels` (a list of texts, or of numbers if the labels are) and `scores`, best
     first.

@@ -53,7 +53,7 @@ def _text_file_format(path: str | Path, block: Block) -> str | None:
 
 
 def known_format(path: str | Path) -> str | None:
-    """The format of a file by its extension, or None. A .txt file is opened: it may begin as an xmc file.
+    """The format of a file by its extension, or None. A .txt file is opened to see if it begins like an xmc file.
 
     Examples
     --------
@@ -134,12 +134,12 @@ class Source:
     skip_bad_lines : bool
         Count bad lines and continue, instead of raising DataError.
     keep : sequence of str
-        Columns whose cells are returned as they are in `chunk.kept`; tables only.
+        Columns whose cells are returned unchanged, in `chunk.kept`; tables only.
 
     Attributes
     ----------
     reading : Reading
-        The reading with all values found.
+        The reading, with all values filled in.
     n_rows, n_skipped : int
         Good rows and bad lines so far in the current pass.
 
@@ -183,7 +183,7 @@ class Source:
         return self._file.position
 
     def chunks(self, rows: int = 4096) -> Iterator[Chunk]:
-        """Start a pass: chunks of exactly `rows` rows, the last one shorter."""
+        """Start a pass over the file. All chunks have exactly `rows` rows, except a shorter last one."""
         if rows < 1:
             raise ValueError(f"rows must be at least 1, got {rows}")
         if self._file.once and self._n_passes:

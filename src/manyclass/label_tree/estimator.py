@@ -17,13 +17,13 @@ from .descriptions import split_descriptions, weights_of, with_columns, with_row
 
 
 class LabelTreeClassifier(MultilabelClassifier):
-    """Label tree: a wide tree over similar labels, with one-against-some predictors in its leaves.
+    """Label tree: a wide tree over groups of similar labels, with a linear predictor of each label in its leaves.
 
     Suited to text and embeddings, with one or several labels per row, and with few or many rows per label. `fit` groups
-    the labels by their mean rows and trains every node on its rows. `partial_fit` starts from nothing, or continues,
-    row by row: a new label enters the leaf to which its first row is routed, and full leaves are split. The time per
-    row is logarithmic in the number of labels: `beam` x `arity` x depth routers and at most `beam` x `arity` labels
-    are scored.
+    the labels by their mean rows and trains every node on its rows. `partial_fit` starts a new model or continues with
+    a trained one, row by row. A new label enters the leaf to which its first row is routed, and full leaves are split.
+    The time per row is logarithmic in the number of labels: `beam` x `arity` x depth routers and at most `beam` x
+    `arity` labels are scored.
 
     After training, `set_params` changes `beam`, `prior`, `threshold` and `n_jobs` for predictions immediately, and
     `class_weight` for the next `partial_fit`; all other options take effect in the next `fit`.
@@ -36,47 +36,50 @@ class LabelTreeClassifier(MultilabelClassifier):
     beam : int, default=10
         Number of best paths to follow; 1 to 256.
     start : float or "auto", default="auto"
-        Weight of the cosine between a row and the mean row of a label, from which training starts; 0 (start from
-        nothing) to 1,000,000. "auto": `fit` calibrates it on rows that it leaves out of the means; `partial_fit` uses
-        20 with one label per row and 10 with several. Routers use half of a given number.
+        Weight of the cosine between a row and the mean row of a label in the scores with which training starts; 0
+        (start from zero weights) to 1,000,000. "auto": `fit` calibrates it on rows that it leaves out of the means;
+        `partial_fit` uses 20 with one label per row and 10 with several. Routers use half of a given number.
     C : float or "auto", default="auto"
-        In `fit`, the inverse of the regularization strength, as in scikit-learn's `LogisticRegression`; the penalty is
-        on the distance of the weights from the start. 1e-9 to 1,000,000. "auto": 10, less
-        with more than 5 labels per row, because such labels are noisy.
+        In `fit`, the inverse of the regularization strength, as in scikit-learn's `LinearSVC` and
+        `LogisticRegression`; the penalty is on the distance of the weights from those at the start. 1e-9 to 1,000,000.
+        "auto": 1 for text, which is sparse with more than 256 features, otherwise 10. It is less with more than 5
+        labels per row, because such labels are noisy.
     rate : float or "auto", default="auto"
         Learning rate of SGD in `partial_fit`, 1e-9 to 1,000,000. "auto": 2 with one label per row and 1 with several
         or after `fit`, less after a `fit` with more than 5 labels per row.
     prior : float or "auto", default="auto"
-        Weight of the path's log-probability in the score of a label; 0 to 1,000,000. "auto": 0.5, but 0.3 if training
-        began with `partial_fit` and one label per row, up to 1 if `fit` gets more than 5 labels per row, and 0.2 if y
-        is a matrix of so few columns that the paths reach every leaf. Set after training, "auto" means the value that
-        training used.
+        Weight of the path's log-probability in the score of a label; 0 to 1,000,000. "auto": usually 0.5. It is 0.3 if
+        training began with `partial_fit` and one label per row, and up to 1 if `fit` gets more than 5 labels per row.
+        It is 0.2 if y is a matrix of so few columns that the paths reach every leaf. If `prior` is set to "auto" after
+        training, it is the value that training used.
     normalize : bool or "auto", default="auto"
         Scale every row to length 1. "auto": for text only, that is, for sparse rows of more than 256 features.
     threshold : float, default=0.5
-        With several labels per row, `predict` returns the labels above this probability; 0 to 1. Labels with few rows
-        seldom reach 0.5, so that many rows get none: choose a threshold on held-out rows, or use `predict_topk`.
+        With several labels per row, `predict` returns the labels above this probability; 0 to 1. Labels with few
+        training rows seldom reach 0.5, so that many rows get no label: choose a threshold on held-out rows, or use
+        `predict_topk`.
     n_epochs : int, default=20
         Maximum number of passes over the rows in `fit`, 1 to 1,000,000. A node stops when a pass changes little.
     n_trees : int, default=1
         Number of trees that `fit` grows from different random starts, 1 to 1,000,000; their probabilities are averaged.
-        `partial_fit` from nothing grows one. `decision_path` and `tree_table` show the first.
+        `partial_fit` without `fit` grows one tree. `decision_path` and `tree_table` show the first tree.
     neighbors : bool, default=True
         With dense rows and one label per row, `fit` tests on held-out rows of some leaves whether the distance to the
-        nearest training row of a label helps, as it does where a label has several shapes, such as images. If so, the
-        model keeps up to 128 rows per label, at most 256 MB, and ranks the 20 best labels again by it. False: never.
+        nearest training row of a label helps. It does where a label has several shapes, as in images. If it helps, the
+        model keeps up to 128 rows per label, at most 256 MB, and ranks the 20 best labels again by this distance.
+        False: no rows are kept.
     replay : bool, default=True
-        Keep earlier rows of `partial_fit` in the model (8 MB, or 4 rows per label if that is more) and learn two of
-        them again for each new row while the stream looks sorted by label: otherwise early labels would be forgotten.
-        Shuffled streams repeat nothing. False: keep no rows.
+        Keep earlier rows of `partial_fit` in the model (8 MB, or 4 rows per label if that is more). While the stream
+        looks sorted by label, two of them are learned again for each new row, because early labels would be forgotten
+        otherwise. In shuffled streams no row is learned again. False: keep no rows.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class, with one label per row; "balanced" in `fit` only.
     calibration : {"isotonic", "temperature"} or None, default=None
         Calibrate probabilities in `fit` on a tenth of the rows, at most 10,000, which are then not learned. To learn
         all rows, call `calibrate` with other rows instead.
     random_state : int, RandomState or None, default=None
-        Seed: with the same int, `fit` gives the same bytes for any `n_jobs`. Scores of rows predicted together may
-        differ from those of single rows in the last bits.
+        Seed. With the same int, `fit` gives the same model, byte for byte, for any `n_jobs`. Scores of rows predicted
+        together may differ from those of single rows in the last bits.
     n_jobs : int, default=1
         Threads for `fit` and for prediction, -1 for all cores; `partial_fit` uses one.
     verbose : int, default=0
@@ -98,18 +101,21 @@ class LabelTreeClassifier(MultilabelClassifier):
 
     Notes
     -----
-    `fit` trains logistic regressions, without a learning rate. `partial_fit` from nothing uses SGD, with softmax over
-    all labels reached if there is one label per row, else with the logistic loss.
+    `fit` trains linear classifiers without a learning rate, with the squared hinge loss for text and the logistic loss
+    for other rows. `partial_fit` uses SGD. Its loss is a softmax over all labels reached if there was no `fit` and
+    there is one label per row; otherwise it is the logistic loss.
 
-    Thread-safe: other threads may predict or save while one calls `partial_fit` or `fit`; each prediction is that of a
-    state between two such calls (docs/services.md).
+    Thread-safe: other threads may predict or save while one thread calls `partial_fit` or `fit`. Each prediction is
+    made with the model as it is between two such calls (docs/services.md).
 
-    The meaning of the scores of `predict_topk` depends on the loss. P(path) is the product of the probabilities of the
-    routers from the root to the leaf of a label, and s the score of the predictor of the label.
+    The meaning of the scores of `predict_topk` depends on the training. P(path) is the product of the probabilities of
+    the routers from the root to the leaf of a label, and s the score of the predictor of the label.
 
-    - logistic: log(sigmoid(s)) + `prior` x log P(path), never above 0. After a matrix y it is the logarithm of the
-      result of `predict_proba`; with one label per row, that scales exp(score) to sum 1;
-    - softmax: s + `prior` x log P(path), a log-probability up to a constant per row;
+    - after `fit`, or with a matrix y: log(sigmoid(s)) + `prior` x log P(path), never above 0. If y was a matrix, it is
+      the logarithm of the result of `predict_proba`. With one label per row, `predict_proba` scales exp(score) so that
+      the sum is 1;
+    - online from the beginning, with one label per row: s + `prior` x log P(path), a log-probability up to a constant
+      per row;
     - several trees: the logarithm of the result of `predict_proba`, the mean over the trees; a tree that did not reach
       the label counts as 0.
 
@@ -214,9 +220,9 @@ class LabelTreeClassifier(MultilabelClassifier):
             the labels are such paths themselves. It must contain every label. Labels that are close in it are grouped
             together, and `predict_path` predicts its nodes. It is kept in the model as `taxonomy_`.
         label_features : tuple (labels, vectors), optional
-            Descriptions of labels: a list of labels, and a matrix with the columns of X that has a row for each, for
-            example their names and definitions, vectorized as the rows are. Labels without training rows can be
-            predicted then. With a matrix y, labels are the numbers of its columns.
+            Descriptions of labels: a list of labels, and a matrix with one row per label and the columns of X. The rows
+            may be the names and definitions of the labels, vectorized like X. Then labels without training rows can be
+            predicted. If y is a matrix, labels are the numbers of its columns.
 
         Returns
         -------
@@ -355,7 +361,8 @@ class LabelTreeClassifier(MultilabelClassifier):
             router_start=start / 2 if start >= 0 else start,
             bias=bias,
             router_bias=bias / 2,
-            C=self._number("C", 10.0 / many),
+            C=self._number("C", (1.0 if text else 10.0) / many),
+            margin=MARGIN if text else 0.0,
             rate=self._number("rate", 2.0 if softmax else 1.0 / many),
             bias_rate=1.0 if not text else 0.0 if softmax else 0.1,
             normalize=bool(text if self.normalize == "auto" else self.normalize),
@@ -403,10 +410,10 @@ class LabelTreeClassifier(MultilabelClassifier):
         Returns
         -------
         n_bytes : int
-            Without `n_rows` an upper bound, many times too high for sparse text. With both, usually within a factor of
-            2: 0.9 to 2.4 times the actual size on seven sets of text. Training rows that `neighbors` keeps are not
-            included. The actual size after training is `n_bytes_`. `partial_fit` unpacks the weights, which can take
-            ten times as much.
+            Without `n_rows` an upper bound, many times too high for sparse text. With `n_rows` and `n_nonzero`, usually
+            within a factor of 2: 0.9 to 2.4 times the actual size on seven sets of text. Training rows that `neighbors`
+            keeps are not included. The actual size after training is `n_bytes_`. `partial_fit` unpacks the weights,
+            which can take ten times as much.
 
         Examples
         --------
@@ -434,4 +441,5 @@ class LabelTreeClassifier(MultilabelClassifier):
 
 
 MOST_FITTED = 64  # outputs per node in `fit`
+MARGIN = 4.0  # of the squared hinge loss: a score is the logarithm of the odds, 4 means a probability of 98 %
 ALL_REACHED = 0.2  # prior if the paths reach every leaf

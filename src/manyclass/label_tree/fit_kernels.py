@@ -4,15 +4,16 @@ What a node learns depends on no other node: a router sees the rows with a label
 paths reach it or that have a label in it. So nodes can be trained in any order and on any number of threads, with the
 same result.
 
-The outputs of a node are logistic regressions with an L2 penalty on the distance to their start weights,
+The outputs of a node are linear classifiers with an L2 penalty on the distance to their start weights,
 
-    1/2 |w - start weights|^2 + C x sum over rows of weight x log loss,
+    1/2 |w - start weights|^2 + C x sum over rows of weight x loss,
 
-solved by dual coordinate ascent (SDCA, Shalev-Shwartz and Zhang 2013): there is no learning rate, and more epochs do
-not overfit. The start weights are `start` x the running sum of the rows of the output, scaled to length 1, and on text
-also `votes` x log(P(output | feature) / P(output)): the cosine to a mean of many rows hardly depends on a rare word,
-which is often the only one that a new row shares with a label of few rows. The sums contain the row that is learned,
-which would make the start look better than it is for new rows. So the row is taken out of the sums of its own outputs
+where the loss is max(0, margin - y score)^2 with y = 1 or -1 on text, and the log loss elsewhere. It is solved by dual
+coordinate ascent (Hsieh et al. 2008, Shalev-Shwartz and Zhang 2013): there is no learning rate, and more epochs do not
+overfit. The start weights are `start` x the running sum of the rows of the output, scaled to length 1, and on text also
+`votes` x log(P(output | feature) / P(output)): the cosine to a mean of many rows hardly depends on a rare word, which
+is often the only one that a new row shares with a label of few rows. The sums contain the row that is learned, which
+would make the start look better than it is for new rows. So the row is taken out of the sums of its own outputs
 wherever its start score is used (leave-one-out), in training and in calibration.
 """
 
@@ -30,7 +31,7 @@ from .kernels import SMALLEST_GRADIENT
 from .weights import LANES, OpenNode, close_node, make_open_node, plain, score_row, step_row
 
 VOTE_SMOOTHING = np.float32(1.0)  # mass of usual outputs that every feature is assumed to have seen
-CURVATURE = 0.25  # the largest second derivative of the log loss
+HINGE_CURVATURE, LOG_CURVATURE = 2.0, 0.25  # the largest second derivatives of the losses
 REST = 3  # epochs in which a row that needed no step is left out: most rows without a true output never need one
 # A node is trained when an epoch changes it less than this share of the first epoch.
 TOLERANCE = 0.02
@@ -373,6 +374,7 @@ def train_node(n_outputs, bias, rows, pairs, first, last, options, trainer):
     n_rows, batch, factors = last - first, rows.batch, rows.factor
     local, weight, score, step = trainer.opened.local, trainer.opened.weight, trainer.score, trainer.step
     seed, changed_first = options.seed + 7919 * (pairs.node[first] + 1), 0.0
+    margin, curvature = np.float32(options.margin), HINGE_CURVATURE if options.margin > 0.0 else LOG_CURVATURE
     for k in range(n_rows):
         trainer.due[k] = 0
         for c in range(n_outputs):
@@ -391,12 +393,11 @@ def train_node(n_outputs, bias, rows, pairs, first, last, options, trainer):
             score_row(batch, i, factors[i], local, weight, bias, score)
             add_left_out(pairs.true[q], k, n_outputs, trainer)
             trainer.due[k] = epoch + 1 + REST
-            if dual_step(n_outputs, pairs.true[q], trainer.dual[k], score, step) > SMALLEST_GRADIENT:
-                strength = options.C * rows.weight[i]
-                sq_length = squared_length(batch, i) * np.float64(factors[i]) ** 2 + options.bias_rate
-                share = np.float32(1.0 / (1.0 + CURVATURE * strength * sq_length))
+            strength = options.C * rows.weight[i]
+            sq_length = squared_length(batch, i) * np.float64(factors[i]) ** 2 + options.bias_rate
+            share = np.float32(1.0 / (1.0 + curvature * strength * sq_length))
+            if dual_step(n_outputs, pairs.true[q], trainer.dual[k], score, share, margin, step) > SMALLEST_GRADIENT:
                 for c in range(n_outputs):
-                    step[c] *= share
                     trainer.dual[k, c] -= step[c]
                     changed += abs(step[c])
                     step[c] *= np.float32(strength)
@@ -408,14 +409,23 @@ def train_node(n_outputs, bias, rows, pairs, first, last, options, trainer):
 
 
 @device
-def dual_step(n_outputs, true, dual, score, step):
-    """Derivative of the log loss plus the dual, 0 at the solution; return the largest. Mutates: step."""
+def dual_step(n_outputs, true, dual, score, share, margin, step):
+    """What to subtract from each dual to make it optimal, the others fixed; return the largest error. Mutates: step."""
     largest = np.float32(0.0)
     for c in range(n_outputs):
-        step[c] = np.float32(sigmoid(np.float64(score[c]))) + dual[c]
-        if is_true(true, c):
-            step[c] -= np.float32(1.0)
-        largest = max(largest, abs(step[c]))
+        is_one = is_true(true, c)
+        if margin > 0.0:
+            side = np.float32(1.0) if is_one else np.float32(-1.0)
+            old = side * dual[c]
+            slope = np.float32(HINGE_CURVATURE) * (margin - side * score[c])  # of the loss, unless it is 0 there
+            step[c] = side * (old - max(np.float32(0.0), old + share * (slope - old)))
+            largest = max(largest, abs(step[c]))
+        else:
+            step[c] = np.float32(sigmoid(np.float64(score[c]))) + dual[c]
+            if is_one:
+                step[c] -= np.float32(1.0)
+            largest = max(largest, abs(step[c]))
+            step[c] *= share
     return largest
 
 

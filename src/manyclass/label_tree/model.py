@@ -311,10 +311,11 @@ def options_from_file(values: dict[str, Any]) -> dict[str, Any]:
         out["normalize"], out["loss"] = out.pop("unit_rows"), LOSSES[out["loss"]]
         del out["cluster"]
     out.setdefault("neighbors", False)
+    out.setdefault("margin", 0.0)
     if "C" not in out:
         bias = 0.0 if out["loss"] == SOFTMAX else -out["start"] / 3
         out |= {"C": 1.0, "router_start": out["start"] / 2, "bias": bias, "router_bias": bias / 2}
-    for name in ("prior", "start", "router_start", "bias", "router_bias", "C", "rate", "bias_rate"):
+    for name in ("prior", "start", "router_start", "bias", "router_bias", "C", "margin", "rate", "bias_rate"):
         out[name] = float(out[name])
     return out
 

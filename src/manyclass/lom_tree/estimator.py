@@ -11,11 +11,12 @@ from . import model
 class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
     """LOM tree: a path of linear routers to a leaf that predicts its most frequent label.
 
-    A prediction scores one router per level and nothing else. Each router learns to send a label to the
-    right if its mean score is above the mean of all rows, else to the left, which makes splits pure and balanced. See
-    Choromanska and Langford, "Logarithmic Time Online Multiclass Prediction" (2015), to which
-    `LomTreeClassifier(loss="absolute", split_mass=0)` is closest. With `swap=False`, `descent="target"` and
-    `rules="paper"` too, it is closest to Algorithm 1 of Choromanska, Agarwal and Langford, "Extreme Multi Class
+    A prediction scores one router per level and nothing else. Each router learns to send a label to the right if its
+    mean score is above the mean of all rows, and to the left otherwise. This makes splits pure and balanced. See
+    Choromanska and Langford, "Logarithmic Time Online Multiclass Prediction" (2015).
+
+    `LomTreeClassifier(loss="absolute", split_mass=0)` is closest to that paper. With `swap=False`, `descent="target"`
+    and `rules="paper"` too, it is closest to Algorithm 1 of Choromanska, Agarwal and Langford, "Extreme Multi Class
     Classification" (2013). docs/deviations.md lists the differences.
 
     After training, `set_params` changes `n_jobs` for predictions at once and `class_weight` for the next `partial_fit`.
@@ -27,13 +28,13 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         Once the tree has as many nodes as allowed, let a crowded leaf take over the leaf with the fewest rows and its
         parent. False: the tree only grows.
     swap_resistance : float, default=4.0
-        A leaf takes over another if the weight of its rows without its most frequent label is more than this times
-        (1 + the weight of the rows of the lightest leaf); 0 to 1,000,000.
+        How hard it is for a leaf to take over another, 0 to 1,000,000. The weight of its rows, not counting those of
+        its most frequent label, must be more than this times (1 + the weight of the rows of the lightest leaf).
     nodes_per_class : float, default=32
-        Limit of inner nodes per class seen so far, 0 to 1,000,000.
+        Maximum number of inner nodes per class seen so far, 0 to 1,000,000.
     split_mass : float, default=10.0
-        A leaf splits if the weight of its rows without its most frequent label is more than this, 0 to 1,000,000. The
-        papers split at the second label, which is 0.
+        A leaf splits if the weight of its rows, not counting those of its most frequent label, is more than this, 0 to
+        1,000,000. The papers split a leaf when it gets a second label, which is 0.
     max_depth : int or "auto", default="auto"
         Deepest level of the tree, 0 to 60. "auto": 60.
     descent : {"sign", "target"}, default="sign"
@@ -42,9 +43,9 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
     loss : {"hinge", "absolute", "logistic"}, default="hinge"
         Loss of the routers; the papers use "absolute".
     rules : {"corrected", "paper"}, default="corrected"
-        "paper": rules as printed in 2013 (docs/deviations.md): a row counts for the means before they decide its
-        target, with its margin as it is, not within -1 and 1; the targets are 0 and 1; of two new leaves the left one
-        is a copy of the old leaf and the right one has the new label. Requires `loss="absolute"` and `swap=False`.
+        "paper": rules as printed in 2013 (docs/deviations.md). A row counts for the means before they decide its
+        target, and its margin is not cut to -1..1. The targets are 0 and 1. Of two new leaves, the left one is a copy
+        of the old leaf, and the right one has the new label. Requires `loss="absolute"` and `swap=False`.
     learner : {"auto", "sgd", "adagrad", "normalized-adagrad"} or an instance, default="auto"
         How the routers learn. "auto": `NormalizedAdaGrad(rate=4, decay=1)`, which needs no scaling of the inputs.
     table_bits : int, default=27
@@ -54,9 +55,9 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
     shuffle : bool, default=True
         Whether `fit` shuffles the rows before each epoch.
     replay : bool, default=True
-        Keep earlier rows of `partial_fit` in the model (8 MB, or 4 rows per label if that is more) and learn two of
-        them again for each new row while the stream looks sorted by label: otherwise early labels would be forgotten.
-        Shuffled streams repeat nothing. False: keep no rows.
+        Keep earlier rows of `partial_fit` in the model (8 MB, or 4 rows per label if that is more). While the stream
+        looks sorted by label, two of them are learned again for each new row, because early labels would be forgotten
+        otherwise. In shuffled streams no row is learned again. False: keep no rows.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class. "balanced" works in `fit` only.
     early_stopping : bool, default=False
@@ -90,8 +91,8 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
 
     Notes
     -----
-    Thread-safe: other threads may predict or save while one calls `partial_fit` or `fit`; each prediction is that of a
-    state between two such calls (docs/services.md).
+    Thread-safe: other threads may predict or save while one thread calls `partial_fit` or `fit`. Each prediction is
+    made with the model as it is between two such calls (docs/services.md).
 
     Examples
     --------

@@ -66,7 +66,7 @@ def ece_at_k(
     Returns
     -------
     float
-        ECE@k, between 0 and 1. With n predictions, that of perfect probabilities is about 0.4 * sqrt(n_bins / n).
+        ECE@k, between 0 and 1. With n predictions, perfect probabilities have an ECE@k of about 0.4 * sqrt(n_bins / n).
 
     Examples
     --------
@@ -111,7 +111,7 @@ def log_loss_with_other(Y_true: Any, top_labels: Any, probabilities: Any, classe
     Y_true : array-like of int of shape (n_rows,)
         True class ids.
     top_labels, probabilities : array-like of shape (n_rows, k)
-        Class ids and their probabilities. What they leave to 1 is the probability of all other labels.
+        Class ids and their probabilities. All other labels together have the probability 1 minus their sum.
     classes : array-like, optional
         See `ece_at_k`.
 
@@ -174,9 +174,9 @@ def precision_threshold(correct: Any, probabilities: Any, precision: float = 0.9
     """Find the lowest probability above which predictions have a wanted precision, with a guarantee.
 
     Thresholds are tested in a fixed order, from few certain predictions to many, by exact binomial tests, until one
-    fails. There are five starting points, each with a fifth of the allowed chance of error. So with the given
-    confidence over the choice of the rows, the precision above the returned threshold is at least the wanted one, if
-    more certain predictions are not less precise.
+    fails. There are five starting points, each with a fifth of the allowed chance of error. If more certain predictions
+    are not less precise, the precision above the returned threshold is at least the wanted one, with the given
+    confidence over the choice of the rows.
 
     Parameters
     ----------

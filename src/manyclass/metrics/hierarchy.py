@@ -13,13 +13,13 @@ def accuracy_by_depth(y_true: Any, y_pred: Any, taxonomy: Any) -> np.ndarray:
     y_true, y_pred : array-like of shape (n_rows,)
         True labels, and predicted labels or keys of nodes, such as those of `predict_path`.
     taxonomy : Taxonomy
-        The tree. Labels that it does not have are wrong.
+        The tree. Labels that it does not have count as wrong.
 
     Returns
     -------
     accuracy : ndarray of shape (depth,)
-        For depth 1, 2, ..., among the rows whose true label is at least so deep. A prediction that is less deep
-        counts as wrong. NaN if no true label is so deep.
+        For depth 1, 2, ..., among the rows whose true label is at least that deep. A prediction that is less deep
+        counts as wrong. NaN if no true label is that deep.
 
     Examples
     --------
@@ -41,7 +41,8 @@ def hierarchical_scores(y_true: Any, y_pred: Any, taxonomy: Any) -> tuple[float,
     """Hierarchical precision, recall and F1.
 
     Each label stands for all nodes from the top to it. Precision is the share of the nodes of the predictions that are
-    nodes of the true labels, and recall the opposite, over all rows together [1]_.
+    nodes of the true labels. Recall is the share of the nodes of the true labels that are nodes of the predictions.
+    Both are over all rows together [1]_.
 
     Parameters
     ----------
@@ -77,8 +78,8 @@ def hierarchical_scores(y_true: Any, y_pred: Any, taxonomy: Any) -> tuple[float,
 def path_accuracy(y_true: Any, y_pred: Any, taxonomy: Any) -> float:
     """Share of the rows whose prediction is the true label or a node above it.
 
-    It judges coarser predictions; see `predict_path` of the estimators. The root is above every label, so state the
-    mean depth of the predictions beside it.
+    Use it for coarser predictions, such as those of `predict_path` of the estimators. The root is above every label, so
+    report the mean depth of the predictions as well.
 
     Parameters
     ----------

@@ -182,9 +182,9 @@ def recall_by_frequency(
     Returns
     -------
     list of dict
-        One dictionary per group, rarest labels first: `from` and `below` are the limits of the group (`below` is
-        infinite for the last), `labels` is the number of its labels that occur in `Y_true`, `true` is how often they
-        occur, and `recall` is the fraction of these that were predicted (NaN if there are none).
+        One dictionary per group, rarest labels first. `from` and `below` are the limits of the group; `below` is
+        infinite for the last group. `labels` is the number of its labels that occur in `Y_true`, and `true` is how
+        often they occur. `recall` is the fraction of these that were predicted (NaN if there are none).
 
     Raises
     ------

@@ -14,13 +14,13 @@ from scipy.stats import binomtest
 def mcnemar(only_a: int, only_b: int) -> float:
     """Test whether the error rates of two models on the same rows differ, with McNemar's exact test.
 
-    Only rows that one model predicts correctly and the other does not count. If both error rates are equal, each of
-    these rows is equally likely to be of either kind, so that their number is binomial.
+    Only the rows that exactly one of the models predicts correctly are used. If both error rates are equal, each of
+    these rows is equally likely to be correct for either model, so that the counts are binomial.
 
     Parameters
     ----------
     only_a, only_b : int
-        Number of rows that only the first model predicts correctly, and that only the second does.
+        Number of rows that only the first model predicts correctly, and number of rows that only the second does.
 
     Returns
     -------

@@ -13,7 +13,7 @@ class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
 
     A router sends a class to one side according to its mean score, compared with the median (or mean) of the means of
     all classes of the node. With the median, each child gets half of the classes. A class that changes its side is
-    suspended below the old child, and its statistics wait there for its return. See Chen and Wang, "Modified
+    suspended below the old child, and its statistics are kept there in case it returns. See Chen and Wang, "Modified
     Logarithmic Time Online Multiclass Train and Prediction" (2018). The tree of the paper is
     `MlomTreeClassifier(centre="median", guests=False)`: one leaf per class, and twice the error. docs/deviations.md
     lists the differences.
@@ -27,14 +27,15 @@ class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         What the mean of a class is compared with: the median of the class means, which halves the classes and takes
         O(log classes) per row, or their mean. "auto": the median at nodes with 100 classes or more, else the mean.
     guests : bool, default=True
-        Rows that a router's sign sends away from their class are counted where they end, as in prediction, and leaves
-        split for these guests, so that a class has several leaves. False: one leaf per class, as in the paper.
+        A row that the sign of a router sends away from its class is a guest. It is counted at the leaf that it reaches,
+        as in prediction, and leaves split for their guests. So a class can have several leaves. False: one leaf per
+        class, as in the paper.
     split_mass : float, default=10.0
-        With guests, a leaf splits if the weight of its rows without its most frequent label is more than this, 0 to
-        1,000,000.
+        With guests, a leaf splits if the weight of its rows, not counting those of its most frequent label, is more
+        than this, 0 to 1,000,000.
     nodes_per_class : float, default=32
-        With guests, leaves split for them while there are fewer inner nodes per class than this, 0 to 1,000,000. Nodes
-        for classes are not limited: if classes cannot be separated, the tree may have twice as many nodes or more.
+        Leaves split for guests while there are fewer inner nodes per class than this, 0 to 1,000,000. Nodes for classes
+        are not limited: if classes cannot be separated, the tree may have twice as many nodes or more.
     max_depth : int or "auto", default="auto"
         Deepest level of the tree, 0 to 60. "auto": 60.
     loss : {"hinge", "absolute", "logistic"}, default="hinge"
@@ -48,9 +49,9 @@ class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
     shuffle : bool, default=True
         Whether `fit` shuffles the rows before each epoch.
     replay : bool, default=True
-        Keep earlier rows of `partial_fit` in the model (8 MB, or 4 rows per label if that is more) and learn two of
-        them again for each new row while the stream looks sorted by label: otherwise early labels would be forgotten.
-        Shuffled streams repeat nothing. False: keep no rows.
+        Keep earlier rows of `partial_fit` in the model (8 MB, or 4 rows per label if that is more). While the stream
+        looks sorted by label, two of them are learned again for each new row, because early labels would be forgotten
+        otherwise. In shuffled streams no row is learned again. False: keep no rows.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class. "balanced" works in `fit` only.
     early_stopping : bool, default=False
@@ -84,8 +85,8 @@ class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
 
     Notes
     -----
-    Thread-safe: other threads may predict or save while one calls `partial_fit` or `fit`; each prediction is that of a
-    state between two such calls (docs/services.md).
+    Thread-safe: other threads may predict or save while one thread calls `partial_fit` or `fit`. Each prediction is
+    made with the model as it is between two such calls (docs/services.md).
 
     Examples
     --------

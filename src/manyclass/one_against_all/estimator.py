@@ -18,8 +18,8 @@ class OneAgainstAllClassifier(ManyClassifier):
     loss : {"softmax", "logistic"}, default="softmax"
         Loss: softmax over all classes, or a logistic loss for each class.
     n_negatives : int or None, default=None
-        Learn from this many random wrong classes per row instead of all, 1 to 16,777,216, each weighted for the
-        classes that were not drawn.
+        Learn from this many random wrong classes per row instead of all, 1 to 16,777,216. Each is weighted to represent
+        the classes that were not drawn.
     rank : int or None, default=None
         Project the inputs to this many numbers first, at least 1; the projection is learned, too.
     learner : {"auto", "sgd", "adagrad", "normalized-adagrad"} or an instance, default="auto"
@@ -32,9 +32,9 @@ class OneAgainstAllClassifier(ManyClassifier):
     shuffle : bool, default=True
         Whether `fit` shuffles the rows before each epoch.
     replay : bool, default=True
-        Keep earlier rows of `partial_fit` in the model (8 MB, or 4 rows per label if that is more) and learn two of
-        them again for each new row while the stream looks sorted by label: otherwise early labels would be forgotten.
-        Shuffled streams repeat nothing. False: keep no rows.
+        Keep earlier rows of `partial_fit` in the model (8 MB, or 4 rows per label if that is more). While the stream
+        looks sorted by label, two of them are learned again for each new row, because early labels would be forgotten
+        otherwise. In shuffled streams no row is learned again. False: keep no rows.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class. "balanced" works in `fit` only.
     early_stopping : bool, default=False
@@ -68,8 +68,8 @@ class OneAgainstAllClassifier(ManyClassifier):
 
     Notes
     -----
-    Thread-safe: other threads may predict or save while one calls `partial_fit` or `fit`; each prediction is that of a
-    state between two such calls (docs/services.md).
+    Thread-safe: other threads may predict or save while one thread calls `partial_fit` or `fit`. Each prediction is
+    made with the model as it is between two such calls (docs/services.md).
 
     Examples
     --------

@@ -14,7 +14,7 @@ _ROUTER_LEARNER = NormalizedAdaGrad(rate=0.8, decay=1.0)  # no other was better 
 
 
 class RecallTreeClassifier(ManyClassifier):
-    """Recall Tree: a tree finds a few likely classes, one-against-some predictors choose among them.
+    """Recall Tree: a tree finds a few likely classes, and linear predictors choose among them.
 
     Training and prediction take time logarithmic in the number of classes, which need not be known in advance. The
     algorithm is that of Daumé, Karampatziakis, Langford and Mineiro, "Logarithmic Time One-Against-Some" (2017).
@@ -27,44 +27,46 @@ class RecallTreeClassifier(ManyClassifier):
     Parameters
     ----------
     n_candidates : int or "auto", default="auto"
-        Number of labels that a node keeps (F in the paper), 1 to 10,000. "auto": 4 ceil(log2 of the classes seen so
-        far).
+        Number of labels that a node keeps (F in the paper), 1 to 10,000. "auto": 4 ceil(log2(number of classes seen so
+        far)).
     max_depth : int or "auto", default="auto"
-        Deepest level of the tree (D in the paper), 0 to 60. "auto": logarithmic in the classes seen so far.
+        Deepest level of the tree (D in the paper), 0 to 60. "auto": logarithmic in the number of classes seen so far.
     arity : int, default=2
         Children per node, 2 to 256. With 2, each node has one router, as in the paper. With more, each child has one
         and the tree has fewer levels.
     bernstein : float, "auto" or None, default="auto"
-        Weight of the penalty in the recall bound (lambda in the paper), 0 to 1,000,000,000. A row may stop at an inner
-        node with a higher bound. None: always descend to a leaf. "auto": 1.0 for a single path; None for several paths,
-        whose joint recall the bound does not describe. It depends on the `beam` at the beginning of training.
+        Weight of the penalty in the recall bound (lambda in the paper), 0 to 1,000,000,000. A row stops at an inner
+        node whose bound is higher than that of the next node. None: always descend to a leaf. "auto": 1.0 for a single
+        path; None for several paths, because the bound does not describe their joint recall. It depends on the `beam`
+        at the beginning of training.
     path_features : {"off", "bias", "stop", "crossed"}, default="off"
         What a predictor knows of the path. "off": nothing. "bias": a bias per (node, class) on the path, as in the
         paper. "stop": weights per (last node, class). "crossed": weights per (node, class) on the path, which is
         the most accurate, slowest and largest choice.
     beam : int, default=8
-        Number of paths that a row follows at most, 1 to 1,024; their candidates are joined. The paper follows 1. Paths
-        with less than 8 % of the best path's probability are dropped early, so clear cases stay cheap.
+        Maximum number of paths that a row follows, 1 to 1,024; their candidates are joined. The paper follows one path.
+        Paths with less than 8 % of the best path's probability are dropped early, so clear cases stay cheap.
     loss : {"softmax", "logistic"}, default="softmax"
-        Loss over the candidates: joint, or of each candidate as in the paper.
+        Loss: softmax over all candidates, or a logistic loss for each candidate as in the paper.
     rules : {"corrected", "paper"}, default="corrected"
-        "paper": four rules as the paper prints them, which cost accuracy (docs/deviations.md): the entropies of the
-        children weighted by their shares of the rows, the sign of their difference, a full step for each node of
-        `path_features`, and predictors that learn only where the training path ends. Requires `arity=2`.
+        "paper": four rules as the paper prints them, which cost accuracy (docs/deviations.md). For routers, the
+        entropies of the children are weighted by their shares of the rows, and their difference has the printed sign.
+        For predictors, each node of `path_features` makes a full step, and predictors learn only where the training
+        path ends. Requires `arity=2`.
     learner : {"auto", "sgd", "adagrad", "normalized-adagrad"} or an instance, default="auto"
         How the predictors learn. "auto": SGD for sparse data with more than 1,000 features (text), normalised AdaGrad
         otherwise. Neither requires scaled data.
     table_bits : int, default=27
-        At most 2**table_bits weights for the routers, and as many for the predictors, 8 to 40. While rows x features
-        fit, every weight has its own place; after that they are hashed.
+        At most 2**table_bits weights for the routers, and as many for the predictors, 8 to 40. As long as all weights
+        fit, each has its own place; after that they are hashed.
     n_epochs : int, default=10
         Passes over the rows in `fit`, at least 1.
     shuffle : bool, default=True
         Whether `fit` shuffles the rows before each epoch.
     replay : bool, default=True
-        Keep earlier rows of `partial_fit` in the model (8 MB, or 4 rows per label if that is more) and learn two of
-        them again for each new row while the stream looks sorted by label: otherwise early labels would be forgotten.
-        Shuffled streams repeat nothing. False: keep no rows.
+        Keep earlier rows of `partial_fit` in the model (8 MB, or 4 rows per label if that is more). While the stream
+        looks sorted by label, two of them are learned again for each new row, because early labels would be forgotten
+        otherwise. In shuffled streams no row is learned again. False: keep no rows.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class; "balanced" in `fit` only.
     early_stopping : bool, default=False
@@ -74,10 +76,10 @@ class RecallTreeClassifier(ManyClassifier):
         Calibrate probabilities in `fit` on a tenth of the rows, at most 10,000, which are then not learned. To learn
         all rows, call `calibrate` with other rows instead.
     random_state : int, RandomState or None, default=None
-        Seed of the order of rows. The same int gives the same bytes.
+        Seed of the order of rows. The same int gives the same model, byte for byte.
     n_jobs : int, default=1
-        Number of threads, -1 for all cores. Training uses at most two, one for the tree and one for the predictors, and
-        one with `path_features`. The model is the same, byte for byte, for any number.
+        Number of threads, -1 for all cores. Training uses at most two threads, one for the tree and one for the
+        predictors, but only one with `path_features`. The model is the same, byte for byte, for any number of threads.
     verbose : int, default=0
         1 shows progress on standard error.
 
@@ -99,8 +101,8 @@ class RecallTreeClassifier(ManyClassifier):
 
     Notes
     -----
-    Thread-safe: other threads may predict or save while one calls `partial_fit` or `fit`; each prediction is that of a
-    state between two such calls (docs/services.md).
+    Thread-safe: other threads may predict or save while one thread calls `partial_fit` or `fit`. Each prediction is
+    made with the model as it is between two such calls (docs/services.md).
 
     Examples
     --------

@@ -39,7 +39,7 @@ class Client:
     model : str, optional
         Name of the model; default: the first one of the service.
     retries : int, default=5
-        Further tries if the service cannot be reached, or is busy. A row is learned once all the same.
+        Number of further tries if the service cannot be reached or is busy. A row is still learned only once.
     timeout : float, default=30.0
         Seconds to wait for a response.
 

@@ -54,38 +54,40 @@ class SpectralTreeClassifier(MultilabelClassifier):
     ----------
     n_candidates : int or "auto", default="auto"
         Number of labels that a leaf keeps, and that are scored per row besides the head labels, 1 to 1,000,000. "auto":
-        2.5 log2 of the number of classes, but at least 16; for text, 6.5 times its square root, but at least 400 or
-        three quarters of the classes.
+        2.5 log2 of the number of classes, but at least 16. For text, 6.5 times the square root of the number of
+        classes, but at least the smaller of 400 and three quarters of the classes.
     max_depth : int, "auto" or "validate", default="auto"
-        Maximum depth of the tree, 0 to 30. "auto": log2 of the number of classes, plus 2; for text, minus 4.
-        "validate": a tenth of the rows is held out of the tree, and the depth with the best recall on them is kept, at
-        most log2 of the number of classes, plus 2.
+        Maximum depth of the tree, 0 to 30. "auto": log2 of the number of classes, plus 2; for text, log2 of the number
+        of classes, minus 4. "validate": a tenth of the rows is held out of the tree, and the depth with the best recall
+        on them is kept. It is at most log2 of the number of classes, plus 2.
     n_head : int, default=0
-        Number of most frequent labels that are candidates everywhere, 0 to 1,000,000. The tree is for the other labels.
+        Number of most frequent labels that are candidates of every row, 0 to 1,000,000. The tree is for the other
+        labels.
     n_trees : int, default=1
-        Number of trees, 1 to 1000, each for another random weighting of the rows. The most likely `n_candidates` labels
-        of all leaves reached are scored.
+        Number of trees, 1 to 1000, each trained with another random weighting of the rows. The most likely
+        `n_candidates` labels of all leaves reached are scored.
     beam : int or "auto", default="auto"
         Number of paths that a prediction follows through each tree, 1 to 1024. The most likely `n_candidates` labels of
         their leaves are scored. "auto": 4 for text, otherwise 1 as in the paper. More than one path does not help if
-        leaves have weights.
+        leaves have weights of their own.
     leaf : {"auto", "shared", "bias", "output", "hashed", "separate"}, default="auto"
         How the classifiers of the leaves are related. "shared": all leaves share one predictor per class. "bias": each
         leaf adds a bias per candidate. "hashed": each leaf adds weights per candidate. "separate": nothing is shared.
         "output": only the low-rank map is shared, as in the paper for ALOI; it requires `rank`. "auto": "output" with
         `rank`, "shared" for text, otherwise "hashed".
     rank : int or None, default=None
-        Number of outputs of a learned linear map that all predictors see in place of the row, 1 to 100,000. None: they
-        see the row.
+        Number of outputs of a learned linear map that all predictors get in place of the row, 1 to 100,000. None: they
+        get the row itself.
     loss : {"auto", "softmax", "logistic"}, default="auto"
-        Loss over the candidates: joint, or independent. "auto": softmax with one label per row, logistic with several.
+        Loss: softmax over all candidates, or a logistic loss for each candidate. "auto": softmax with one label per
+        row, logistic with several.
     rules : {"default", "paper"}, default="default"
-        "paper": the rules as printed. Predictors start at zero, their biases learn as the weights do, only the
-        candidates of a leaf learn from its rows, which come in random order, and "auto" means one path
-        (``beam=1``) and ``leaf="bias"``, or ``"output"`` with `rank`. It is for comparisons with the paper: on text
-        it is slower and needs more epochs.
+        "paper": the rules as printed. Predictors start at zero, and their biases learn as the weights do. Only the
+        candidates of a leaf learn from its rows, which come in random order. "auto" then means one path (``beam=1``)
+        and ``leaf="bias"``, or ``leaf="output"`` with `rank`. It is for comparisons with the paper: on text it is
+        slower and needs more epochs.
     randomized : bool, default=True
-        Train at the end of a random path, not of the most likely one.
+        Train predictors at the end of a random path, instead of the most likely one.
     threshold : float, default=0.5
         With several labels per row, `predict` returns the labels above this probability, 0 to 1. Use `predict_topk` for
         a fixed number of labels.
@@ -95,8 +97,8 @@ class SpectralTreeClassifier(MultilabelClassifier):
     n_epochs : int or "auto", default="auto"
         Number of passes of the classifier over the rows. "auto": 5 with softmax on text, otherwise 10.
     table_bits : int, default=26
-        At most 2**table_bits shared weights, and as many of the leaves, 8 to 40. More are hashed into tables of this
-        size.
+        At most 2**table_bits shared weights, and as many weights of the leaves, 8 to 40. More weights are hashed into
+        tables of this size.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, with one label per row.
     calibration : {"isotonic", "temperature"} or None, default=None
@@ -288,8 +290,8 @@ class SpectralTreeClassifier(MultilabelClassifier):
         depth : int, optional
             The level; the leaves by default.
         distinctive : bool, default=False
-            List the labels whose share in the node exceeds their share in all rows most, not the most frequent ones,
-            which are frequent everywhere.
+            List the labels whose share in the node is largest compared with their share in all rows, instead of the
+            most frequent labels, which are frequent everywhere.
 
         Returns
         -------
@@ -337,7 +339,7 @@ class SpectralFilter(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Labels, sorted; the column numbers if y was a matrix. They are the columns of what `transform` returns.
+        Labels, sorted; the column numbers if y was a matrix. They are the columns of the result of `transform`.
     n_features_in_ : int
         Number of features.
 
@@ -451,10 +453,10 @@ class SpectralFilter(TransformerMixin, BaseEstimator):
 
 
 class Hellinger(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Square root of the share of each count in its row: rows of length 1 whose products compare distributions.
+    """Divide each row of counts by its sum, then take the square root of each value.
 
-    The spectral paper does this to token counts (§5.1): each row is divided by its sum, then the square root is taken.
-    Nothing is learned; sparse data stay sparse.
+    The spectral paper does this to token counts (§5.1). The rows then have length 1, and their products compare
+    distributions. Nothing is learned; sparse data stay sparse.
 
     Examples
     --------

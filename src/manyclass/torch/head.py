@@ -60,17 +60,19 @@ class TreeHead(nn.Module):
     n_classes : int
         Number of classes, at least 2. More can be added with `add_classes`.
     cluster_size : int, optional
-        Most classes per cluster, rounded up to a multiple of 16. Default: about the square root of `n_classes`.
+        Maximum number of classes per cluster, rounded up to a multiple of 16. Default: about the square root of
+        `n_classes`.
     visit : int, default=8
         Number of clusters visited, in training and in prediction; in training, one in four is drawn at random. The
         attribute may be changed at any time.
     class_vectors : array-like or sparse matrix of shape (n_classes, n_dims), optional
-        What the first clusters are made from, for example the mean row of each class. Default: consecutive classes
-        are together, which costs much accuracy if they are not similar; call `rebuild` after an epoch or two.
+        Vectors from which the first clusters are made, for example the mean row of each class. Default: consecutive
+        classes share a cluster, which costs much accuracy if they are not similar; call `rebuild` after an epoch or
+        two.
     seed : int, default=0
         Seed for clustering. The same seed and vectors give the same clusters.
     device, dtype : optional
-        Of the parameters, as in other PyTorch layers.
+        Device and type of the parameters, as in other PyTorch layers.
 
     Attributes
     ----------
@@ -216,13 +218,13 @@ class TreeHead(nn.Module):
     def forward(self, x: Tensor, target: Tensor, reduction: str = "mean") -> HeadOutput:
         """Log-probabilities of the targets, and the loss.
 
-        The loss of a row is the cross-entropy of the router plus that of the true class among all classes. The sum
-        over all classes is exact for the clusters that the router prefers and for the true one; that over the other
-        clusters is estimated, without bias, from a few that are drawn at random (one in four of `visit`). The loss is
-        never less than `-log_prob`. No array has a column for every class.
+        The loss of a row is the cross-entropy of the router plus that of the true class among all classes. The sum over
+        all classes is exact for the clusters that the router prefers and for the true cluster. For the other clusters
+        it is estimated, without bias, from a few that are drawn at random (one in four of `visit`). The loss is never
+        less than `-log_prob`. No array has a column for every class.
 
-        In evaluation mode, and with `visit` below 4, nothing is drawn: `visit` clusters are preferred ones, and the
-        others do not count.
+        In evaluation mode, and with `visit` below 4, nothing is drawn: the `visit` clusters are those that the router
+        prefers, and the others do not count.
 
         Parameters
         ----------
@@ -270,7 +272,9 @@ class TreeHead(nn.Module):
         return HeadOutput(log_prob, loss.mean() if reduction == "mean" else loss.sum())
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Log-probabilities of all classes; they sum to 1. Scores every class: use `topk` where speed matters.
+        """Log-probabilities of all classes. Every class is scored: use `topk` where speed matters.
+
+        The probabilities of a row sum to 1.
 
         Parameters
         ----------
@@ -371,11 +375,11 @@ class TreeHead(nn.Module):
     def add_classes(self, n: int, inputs: Tensor | None = None, *, optimizer=None) -> Tensor:
         """Add classes without a rebuild; all others keep their numbers, weights and optimizer state.
 
-        Call `backward` of earlier losses before. The parameters may become new objects, also in the optimizer. Capture
+        Call `backward` of earlier losses first. The parameters may become new objects, also in the optimizer. Capture
         CUDA graphs and wrap in `DistributedDataParallel` again afterwards.
 
         A new class starts with the mean weights and the mean optimizer state of its cluster. With `inputs`, its weights
-        are then changed along its input, so that there it is as probable as all other visited classes together.
+        are then changed along its input, so that at this input it is as probable as all other visited classes together.
         A cluster grows by a quarter at most, then it is split.
 
         Parameters
@@ -462,7 +466,7 @@ class TreeHead(nn.Module):
     def rebuild(self, inputs: Tensor | None = None, *, cluster_size=None, optimizer=None, seed: int = 0) -> None:
         """Make new clusters from the current weights. The weights and their optimizer state move with their classes.
 
-        Call `backward` of earlier losses before.
+        Call `backward` of earlier losses first.
 
         Parameters
         ----------
@@ -470,7 +474,7 @@ class TreeHead(nn.Module):
             Typical inputs. The classes are grouped by the correlation of their scores, and the router is fitted.
             Default: they are grouped by their weights, and the router starts from the mean weights.
         cluster_size : int, optional
-            Most classes per cluster. Default: as now.
+            Maximum number of classes per cluster. Default: as it is now.
         optimizer : torch.optim.Optimizer, optional
             The optimizer that trains this head.
         seed : int, default=0
@@ -542,9 +546,9 @@ class TreeHead(nn.Module):
         model : LabelTreeClassifier
             A model trained with `partial_fit` on dense rows, one label per row.
         visit : int, optional
-            Default: the model's `beam`.
+            Number of clusters visited. Default: the model's `beam`.
         device, dtype : optional
-            Of the parameters.
+            Device and type of the parameters.
 
         Returns
         -------
