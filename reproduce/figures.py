@@ -2,10 +2,9 @@
 
 In a page, a figure stands between two comments, which readers do not see:
 
-    <!-- figure recall_tree_2017/aloi; Recall Tree, defaults; our error % -->9.06<!-- end -->
+    <!-- figure recall_tree_2017/aloi; Recall Tree, ours; our error % -->9.09<!-- end -->
 
-The first names a table, reproduce/recall_tree_2017/results/aloi.csv, cells that one row of it has, and the column; a
-cell may have alternatives, "this or that".
+The first names a table, reproduce/recall_tree_2017/results/aloi.csv, cells that one row of it has, and the column.
 The figure is written with as many decimals as it has in the page; a column of texts, or a text after a number, is
 written as it is. `race; SET; ENTRANT` is the accuracy, or P@1, of a cell of the race in percent; `race`, alone, is the
 table of the best models of the race; `race; all; ENTRANT; ...` is a table of all sets and these entrants.
@@ -84,16 +83,11 @@ def figure(root: Path, words: list[str], written: str) -> str:
     if len(words) < 3 or not path.exists():
         raise ValueError(f"<!-- figure {where} -->: expected FOLDER/TABLE; CELL; ...; COLUMN of a table in results/.")
     with open(path, newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if all(has(row, word) for word in words[1:-1])]
+        rows = [row for row in csv.DictReader(file) if set(words[1:-1]) <= set(row.values())]
     if len(rows) != 1 or words[-1] not in rows[0]:
         lacks = f"{len(rows)} rows with these cells" if len(rows) != 1 else f"no column {words[-1]!r}"
         raise ValueError(f"<!-- figure {where} -->: {path.relative_to(root)} has {lacks}.")
     return rounded(rows[0][words[-1]], written)
-
-
-def has(row: dict[str, str], word: str) -> bool:
-    """Whether a row has a cell, or one of several: "this or that"."""
-    return not set(word.split(" or ")).isdisjoint(row.values())
 
 
 def rounded(value: str, written: str) -> str:
