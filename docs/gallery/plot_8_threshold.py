@@ -17,7 +17,7 @@ from manyclass import ManyClassClassifier
 rng = np.random.default_rng(0)
 Y = sp.csr_array((rng.random((1500, 100)) < 0.02).astype(np.int8))
 words = Y @ (rng.random((100, 2000)) < 0.004) > 0
-X = sp.csr_array(words & (rng.random(words.shape) < 0.2) | (rng.random(words.shape) < 0.003), dtype=np.float32)
+X = sp.csr_array(words & (rng.random(words.shape) < 0.15) | (rng.random(words.shape) < 0.003), dtype=np.float32)
 model = ManyClassClassifier(random_state=0).fit(X[:500], Y[:500])
 learned = model.tuned_["threshold"]
 

@@ -130,7 +130,7 @@ def hard():
     rng = np.random.default_rng(0)
     Y = sp.csr_array((rng.random((1500, 100)) < 0.02).astype(np.int8))
     words = Y @ (rng.random((100, 2000)) < 0.004) > 0
-    words = words & (rng.random(words.shape) < 0.2) | (rng.random(words.shape) < 0.003)
+    words = words & (rng.random(words.shape) < 0.15) | (rng.random(words.shape) < 0.003)
     return sp.csr_array(words, dtype=np.float32), Y
 
 
