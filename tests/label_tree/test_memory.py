@@ -53,7 +53,7 @@ print(held, status("VmHWM") - status("RssFile"), limit)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the system does not tell how much memory is used")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports the memory in use")
 def test_the_peak_is_below_the_limit(tmp_path):
     X, y = wide_text(12_000, 3000, 60, 50_000)
     sp.save_npz(tmp_path / "X.npz", X)
