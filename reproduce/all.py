@@ -1,6 +1,7 @@
-"""Rerun the papers, one script after another, and write docs/reproduction.md. See --help.
+"""Rerun the papers, two scripts at a time, and write docs/reproduction.md. See --help.
 
 A script that fails or takes too long is named at the end, as is one without its data; the others run all the same.
+The output of a script is printed when it ends. Scripts about time run alone, after the others.
 """
 
 import argparse
@@ -8,11 +9,10 @@ import contextlib
 import json
 import math
 import os
-import resource
 import signal
 import subprocess
 import sys
-import threading
+import tempfile
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,10 +21,11 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 from figures import fill_pages  # noqa: E402
-from page import RUNS, read_runs, write_page  # noqa: E402
+from page import RUNS, WHOLE, read_runs, write_page  # noqa: E402
 
 DONE, NO_DATA, PARTLY, FAILED, LATE = "done", "no data", "done in part", "FAILED", "NOT DONE IN TIME"
 LIMIT, QUICK_LIMIT = 1800.0, 600.0  # seconds for one script
+AT_ONCE = 2  # scripts; most of them use one core
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,12 @@ class Step:
 
     script: str
     options: tuple[str, ...] = ()
+    alone: bool = False  # its table is about time
+
+    @property
+    def line(self) -> str:
+        """The script and its options, as they are typed."""
+        return " ".join([self.script, *self.options])
 
 
 @dataclass
@@ -63,49 +70,75 @@ STEPS = (
     Step("spectral_tree_2015/aloi.py"),
     Step("spectral_tree_2015/spread.py"),
     Step("spectral_tree_2015/tables_5_and_6.py", ("--sets", "odp", "lshtc", "wordnet-hypernym", "bibtex")),
-    Step("spectral_tree_2015/table_7.py"),
+    Step("spectral_tree_2015/table_7.py", alone=True),
     Step("spectral_tree_2015/discussion.py"),
     Step("online_tree_2013/table_1.py"),
     Step("mlom_tree_2018/table_1.py"),
-    Step("mlom_tree_2018/figures_1_to_3.py"),
-    Step("mlom_tree_2018/time_per_sample.py"),
+    Step("mlom_tree_2018/figures_1_to_3.py", alone=True),
+    Step("mlom_tree_2018/time_per_sample.py", alone=True),
     Step("theory/theorem_2.py"),
     Step("theory/proposition_1.py"),
     Step("theory/remarks.py"),
 )
 
 
-def run(step: Step, quick: bool, limit: float) -> Outcome:
-    """Run one script, its output passed on line by line, in a process group that ends with it."""
-    command = [sys.executable, str(HERE / step.script), *(["--quick"] if quick else []), *step.options]
-    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    lines, late = [], threading.Event()
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, encoding="utf-8",
-        errors="replace", env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"},
-    ) as process:  # fmt: skip
-        timer = threading.Timer(limit, lambda: (late.set(), end(process)))
-        timer.start()
-        try:
-            assert process.stdout is not None
-            for line in process.stdout:
-                print(line, end="", flush=True)
-                lines.append(line.strip())
-            status = process.wait()
-        finally:
-            timer.cancel()
-            if process.poll() is None:
-                end(process)
-    state, reason = judge(status, lines, late.is_set(), limit)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Outcome(step, state, time.perf_counter() - start, reason, processor)
+class Script:
+    """A script that runs, in a process group of its own."""
+
+    def __init__(self, step: Step, quick: bool, limit: float) -> None:
+        self.step, self.limit, self.start = step, limit, time.perf_counter()
+        self.output = tempfile.TemporaryFile()
+        command = [sys.executable, str(HERE / step.script), *(["--quick"] if quick else []), *step.options]
+        env = {**os.environ, "PYTHONIOENCODING": "utf-8"}
+        self.process = subprocess.Popen(
+            command, stdout=self.output, stderr=subprocess.STDOUT, start_new_session=True, env=env
+        )
+
+    def outcome(self) -> Outcome | None:
+        """What became of it, None while it runs; stops it at the limit."""
+        seconds = time.perf_counter() - self.start
+        late = seconds > self.limit
+        if late:
+            self.end()
+        pid, status, used = os.wait4(self.process.pid, 0 if late else os.WNOHANG)
+        if not pid:
+            return None
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        self.output.seek(0)
+        output = self.output.read().decode("utf-8", "replace")
+        self.output.close()
+        state, reason = judge(self.process.returncode, output.splitlines(), late, self.limit)
+        print(f"\n== {self.step.line}\n{output}== {state} after {seconds:.0f} s", flush=True)
+        return Outcome(self.step, state, seconds, reason, used.ru_utime + used.ru_stime)
+
+    def end(self) -> None:
+        """Stop the script and all that it started; nothing where it is over."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
 
 
-def end(process: subprocess.Popen) -> None:
-    """Stop a script and all that it started; nothing where it is over."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+def run_all(steps: list[Step], quick: bool, limit: float) -> list[Outcome]:
+    """Run the scripts; what became of them, without those that were interrupted."""
+    outcomes: list[Outcome] = []
+    waiting = sorted(steps, key=lambda step: step.alone)
+    running: list[Script] = []
+    try:
+        while waiting or running:
+            if waiting and len(running) < (1 if waiting[0].alone else AT_ONCE):
+                print(f"started: {waiting[0].line}", flush=True)
+                running.append(Script(waiting.pop(0), quick, limit))
+                continue
+            time.sleep(0.05)
+            for script in tuple(running):
+                if outcome := script.outcome():
+                    outcomes.append(outcome)
+                    running.remove(script)
+    except KeyboardInterrupt:
+        for script in running:
+            script.end()
+            script.process.wait()
+            script.output.close()
+    return outcomes
 
 
 def judge(status: int, lines: list[str], late: bool, limit: float) -> tuple[str, str]:
@@ -122,26 +155,29 @@ def judge(status: int, lines: list[str], late: bool, limit: float) -> tuple[str,
     return (PARTLY if wrote else NO_DATA), skipped[0]
 
 
-def report(outcomes: list[Outcome], missing: list[str]) -> int:
+def report(outcomes: list[Outcome], elapsed: float, missing: list[str]) -> int:
     """Print what became of all; the exit status."""
     print("\nStep by step\n")
     for outcome in outcomes:
         tail = f"  {outcome.reason}" if outcome.reason else ""
         print(f"{outcome.seconds:8.0f} s  {outcome.state:16}  {outcome.step.script}{tail}")
-    print(f"{sum(outcome.seconds for outcome in outcomes):8.0f} s  in all")
+    print(f"{elapsed:8.0f} s  in all, two scripts at a time")
     if missing:
         print(f"\nWithout a table on the page: {', '.join(missing)}")
     return int(any(outcome.state in (FAILED, LATE) for outcome in outcomes))
 
 
-def remember(outcomes: list[Outcome]) -> None:
+def remember(outcomes: list[Outcome], elapsed: float) -> None:
     """Keep when each script was last run, how long it took and what became of it, for the page and for --list."""
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     runs = read_runs(HERE)
     for one in outcomes:
         took = {"seconds": round(one.seconds), "processor": round(one.processor)}
         runs[one.step.script] = {**took, "state": one.state, "date": now}
-    runs = {step.script: runs[step.script] for step in STEPS if step.script in runs}
+    if len(outcomes) == len(STEPS):
+        processor = round(sum(one.processor for one in outcomes))
+        runs[WHOLE] = {"seconds": round(elapsed), "processor": processor, "state": DONE, "date": now}
+    runs = {key: runs[key] for key in (*(step.script for step in STEPS), WHOLE) if key in runs}
     (HERE / RUNS).write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
 
 
@@ -170,30 +206,26 @@ def main(argv: list[str] | None = None) -> int:
     if args.list:
         took = {script: run["seconds"] for script, run in read_runs(HERE).items()}
         for step in steps:
-            print(f"{took.get(step.script, math.nan):6.0f} s  {' '.join([step.script, *step.options])}")
-        print(f"{sum(took.get(step.script, math.nan) for step in steps):6.0f} s  in all")
+            print(f"{took.get(step.script, math.nan):6.0f} s  {step.line}")
+        print(f"{took.get(WHOLE, math.nan):6.0f} s  all, two at a time")
         return 0
     page = args.page or (HERE / "quick" / "reproduction.md" if args.quick else HERE.parent / "docs" / "reproduction.md")
-    outcomes, interrupted = [], False
-    if not args.page_only:
-        limit = args.limit or (QUICK_LIMIT if args.quick else LIMIT)
-        for i, step in enumerate(steps, 1):
-            print(f"\n== {i} of {len(steps)}: {' '.join([step.script, *step.options])}", flush=True)
-            try:
-                outcomes.append(run(step, args.quick, limit))
-            except KeyboardInterrupt:
-                print(f"\ninterrupted in {step.script}; --only runs some of the scripts", file=sys.stderr)
-                interrupted = True
-                break
-            print(f"== {outcomes[-1].state} after {outcomes[-1].seconds:.0f} s", flush=True)
+    start = time.perf_counter()
+    limit = args.limit or (QUICK_LIMIT if args.quick else LIMIT)
+    outcomes = [] if args.page_only else run_all(steps, args.quick, limit)
+    elapsed = time.perf_counter() - start
     if outcomes and not args.quick:
-        remember(outcomes)
+        remember(outcomes, elapsed)
     missing = write_page(HERE, page, args.quick)
     if not args.quick and not args.page:
         fill_pages(HERE.parent)
     print(f"\nPage: {os.path.relpath(page)}")
-    status = report(outcomes, missing)
-    return 130 if interrupted else status
+    status = report(outcomes, elapsed, missing)
+    ended = [outcome.step for outcome in outcomes]
+    if not args.page_only and (without := [step.script for step in steps if step not in ended]):
+        print(f"\ninterrupted; not run to the end: {', '.join(without)}", file=sys.stderr)
+        return 130
+    return status
 
 
 if __name__ == "__main__":

@@ -83,6 +83,7 @@ the page anew without running anything.
 BEYOND = "Beyond the papers"
 CONCLUSIONS = "conclusions.md"  # written by hand; its figures are filled in (figures.py)
 RUNS = "runs.json"  # what became of each script when it was last run
+WHOLE = "all, two at a time"  # the last run of all scripts
 
 
 def write_page(root: Path, page: Path, quick: bool = False) -> list[str]:
@@ -143,9 +144,8 @@ def runs_of(root: Path) -> list[str]:
         return []
     keys = ("state", "seconds", "processor", "date")
     lines = [f"| {script} | {' | '.join(str(run[key]) for key in keys)} |" for script, run in runs.items()]
-    seconds, processor = (sum(run[key] for run in runs.values()) for key in keys[1:3])
     head = ["| script | state | seconds | seconds of processor time | run ended |", "| --- | --- | ---: | ---: | --- |"]
-    return ["## The run\n", *head, *lines, f"| in all | | {seconds} | {processor} | |", ""]
+    return ["## The run\n", *head, *lines, ""]
 
 
 def results_of(root: Path, folder: str, quick: bool) -> Path:

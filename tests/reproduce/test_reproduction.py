@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -144,14 +145,16 @@ def test_every_script_of_the_page_and_of_the_run_is_there():
 def test_runs_are_kept_and_shown(results, monkeypatch):
     monkeypatch.setattr(driver, "HERE", results / "reproduce")
     steps = driver.STEPS[:2]
-    driver.remember([driver.Outcome(steps[0], driver.DONE, 7.4, "", 4.0), driver.Outcome(steps[1], driver.FAILED, 2.0)])
-    driver.remember([driver.Outcome(steps[1], driver.DONE, 3.0, "", 2.2)])
+    monkeypatch.setattr(driver, "STEPS", steps)
+    first = driver.Outcome(steps[0], driver.DONE, 7.4, "", 4.0)
+    driver.remember([first, driver.Outcome(steps[1], driver.FAILED, 2.0, "", 2.2)], elapsed=8.0)
+    driver.remember([driver.Outcome(steps[1], driver.DONE, 3.0, "", 2.0)], elapsed=3.0)
     runs = page.read_runs(results / "reproduce")
     assert {script: (run["state"], run["seconds"]) for script, run in runs.items()} == {
-        steps[0].script: (driver.DONE, 7), steps[1].script: (driver.DONE, 3),
+        steps[0].script: (driver.DONE, 7), steps[1].script: (driver.DONE, 3), page.WHOLE: (driver.DONE, 8),
     }  # fmt: skip
     page.write_page(results / "reproduce", results / "page.md")
-    assert "| in all | | 10 | 6 | |" in (results / "page.md").read_text(encoding="utf-8")
+    assert f"| {page.WHOLE} | done | 8 | 6 | " in (results / "page.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -180,13 +183,13 @@ def folder(tmp_path, monkeypatch):
     ],
 )
 def test_what_becomes_of_a_script(folder, script, state, reason):
-    outcome = driver.run(driver.Step(script), quick=False, limit=600.0)
+    [outcome] = driver.run_all([driver.Step(script)], quick=False, limit=600.0)
     assert (outcome.state, outcome.reason) == (state, reason)
     assert 0.0 < outcome.processor
 
 
 def test_a_script_that_takes_too_long_is_ended(folder):
-    outcome = driver.run(driver.Step("slow.py"), quick=False, limit=1.0)
+    [outcome] = driver.run_all([driver.Step("slow.py")], quick=False, limit=1.0)
     assert outcome.state == driver.LATE
 
 
@@ -311,11 +314,33 @@ def test_options_that_cannot_be_are_refused(words, told, capsys):
     assert told in capsys.readouterr().err
 
 
-def test_an_interrupted_run_says_where(tmp_path, monkeypatch, capsys):
-    def stopped(step, quick, limit):
-        raise KeyboardInterrupt
+def test_scripts_about_time_run_alone(folder):
+    (folder / "wait.py").write_text(
+        "import sys, time, pathlib\n"
+        "path = pathlib.Path(sys.argv[1])\n"
+        "start = time.time()\ntime.sleep(0.5)\npath.write_text(f'{start} {time.time()}')\n"
+    )
+    steps = [driver.Step("wait.py", (str(folder / str(i)),), alone=i == 0) for i in range(3)]
+    outcomes = driver.run_all(steps, quick=False, limit=600.0)
+    assert [outcome.state for outcome in outcomes] == [driver.DONE] * 3
+    assert outcomes[-1].step is steps[0]
+    times = [tuple(map(float, (folder / str(i)).read_text().split())) for i in range(3)]
+    assert times[0][0] > max(times[1][1], times[2][1])
 
-    monkeypatch.setattr(driver, "run", stopped)
-    assert driver.main(["--quick", "--only", "figure_3", "--page", str(tmp_path / "page.md")]) == 130
-    assert "interrupted in recall_tree_2017/figure_3.py" in capsys.readouterr().err
-    assert (tmp_path / "page.md").exists()  # of what was done before
+
+def test_an_interrupted_run_says_where(folder, monkeypatch, capsys):
+    seen = []
+
+    def stop_at_slow(script):
+        seen.append(script)
+        if script.step.script == "slow.py":
+            raise KeyboardInterrupt
+        return outcome(script)
+
+    outcome = driver.Script.outcome
+    monkeypatch.setattr(driver.Script, "outcome", stop_at_slow)
+    monkeypatch.setattr(driver, "STEPS", (driver.Step("slow.py"), driver.Step("good.py")))
+    assert driver.main(["--quick", "--page", str(folder / "page.md")]) == 130
+    assert "interrupted; not run to the end: slow.py, good.py" in capsys.readouterr().err
+    assert seen[0].process.wait() == -signal.SIGKILL
+    assert (folder / "page.md").exists()  # of what was done before
