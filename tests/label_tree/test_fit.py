@@ -375,3 +375,18 @@ def test_a_taxonomy_brings_its_labels_together():
         return np.mean([leaves[a] == leaves[b] for a in range(64) for b in range(a) if a % 8 == b % 8])
 
     assert together(hierarchy=parents) > 0.5 > 0.3 > together()
+
+
+@pytest.mark.parametrize(("noise", "C"), [(0.0, 1.0), (0.5, 0.3)])
+def test_fit_chooses_a_stronger_regularization_for_noisy_text(noise, C):
+    rng = np.random.default_rng(0)
+    n_labels, n_words = 40, 2000
+    y = rng.permutation(np.repeat(np.arange(n_labels), 40))
+    words = rng.integers(0, n_words, (n_labels, 12))
+    X = sp.lil_array((len(y), n_words), dtype=np.float32)
+    for i, label in enumerate(y):
+        own = label if rng.random() >= noise else rng.integers(n_labels)
+        X[i, rng.choice(words[own], 4)] = 1
+        X[i, rng.integers(0, n_words, 4)] = 1
+    assert LabelTreeClassifier(random_state=0).fit(X.tocsr(), y)._options.C == C
+    assert LabelTreeClassifier(C=0.7, random_state=0).fit(X.tocsr(), y)._options.C == 0.7

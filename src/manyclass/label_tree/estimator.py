@@ -44,8 +44,9 @@ class LabelTreeClassifier(MultilabelClassifier):
     C : float or "auto", default="auto"
         In `fit`, the inverse of the regularization strength, as in scikit-learn's `LinearSVC` and
         `LogisticRegression`; the penalty is on the distance of the weights from those at the start. 1e-9 to 1,000,000.
-        "auto": 1 for text, which is sparse with more than 256 features, otherwise 10. It is less with more than 5
-        labels per row, because such labels are noisy.
+        "auto": for text, which is sparse with more than 256 features, 0.5 with several labels per row and 1 with one.
+        Leaves then have 0.3 if held-out rows of some leaves are predicted better with it. For other rows, 10. It is
+        less with more than 5 labels per row, because such labels are noisy.
     rate : float or "auto", default="auto"
         Learning rate of SGD in `partial_fit`, 1e-9 to 1,000,000. "auto": 2 with one label per row and 1 with several
         or after `fit`, less after a `fit` with more than 5 labels per row.
@@ -362,6 +363,9 @@ class LabelTreeClassifier(MultilabelClassifier):
         prior = ALL_REACHED if self._reaches_all() else 0.3 if softmax else min(1.0, 0.5 * many**0.5)
         start = self._number("start", (20.0 if softmax else 10.0) if self._online else -1.0)
         bias = 0.0 if softmax else -start / 3  # a cosine of one third is undecided
+        strength = (0.5 if text else 10.0) / many
+        if text and not self._multilabel:
+            strength = 1.0 if self._online else -1.0  # -1: `fit` chooses
         return model.Options(
             arity=int(self.arity),
             beam=int(self.beam),
@@ -372,7 +376,7 @@ class LabelTreeClassifier(MultilabelClassifier):
             router_start=start / 2 if start >= 0 else start,
             bias=bias,
             router_bias=bias / 2,
-            C=self._number("C", (1.0 if text else 10.0) / many),
+            C=self._number("C", strength),
             margin=MARGIN if text else 0.0,
             rate=self._number("rate", 2.0 if softmax else 1.0 / many),
             bias_rate=1.0 if not text else 0.0 if softmax else 0.1,

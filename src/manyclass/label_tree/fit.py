@@ -1,7 +1,7 @@
 """Label tree in batch: the tree from the mean rows of the labels, then every node on its rows."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from itertools import pairwise
 from operator import itemgetter
@@ -13,6 +13,7 @@ from scipy.linalg import eigh
 from scipy.special import expit
 from sklearn.utils.extmath import row_norms
 
+from ..core.inputs import Csr
 from ..core.state import Scale, Seen, State, make
 from ..core.steps import Here, add, one_blas_thread
 from .fit_kernels import Pairs, Start, Trained, Weights, fit_nodes, left_out_scores
@@ -53,6 +54,7 @@ from .weights import LANES, SIZES, Blocks, PackedBlocks, packed, weights_of
 N_DIMS = 64  # in which labels are grouped
 FEW_ROWS = 3.0  # per label: up to here votes have their full weight
 TAXONOMY = np.float32(1.0)  # weight of a taxonomy against the mean rows where labels are grouped
+WEAKER_C = 0.3  # of leaves with text of one label per row, instead of 1
 N_SAMPLE = 1 << 14  # (node, row) pairs from which the start is calibrated
 # Weights of sparse rows are left out up to the absolute value 4 / rows per label, at least 0.1 and at most 1, and those
 # of routers up to 0.7 times it. On held-out rows of text, 1 is more accurate than 0.1 with 4 rows per label; 0.4 is
@@ -163,7 +165,9 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
 
     Returns the options with a calibrated start, the weights, and nearest rows if they help.
     """
-    run = plan.run
+    run, chosen = plan.run, plan.options.C < 0
+    if chosen:
+        plan = plan.replace(C=1.0)
     pairs = run.each(router_pairs, [plan.parts], plan.tree)
     work = run.get(run.combine(add, run.each(work_of, [plan.parts, pairs], plan.n_nodes)))
     start, bias = _start(plan, pairs, work[0], False)
@@ -175,11 +179,76 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
     work = run.get(run.combine(add, run.each(work_of, [plan.parts, pairs], plan.n_nodes)))
     start, bias = _start(plan, pairs, work[0], True)
     plan = plan.replace(start=start.cosine, bias=bias)
+    if chosen and work[0].any():
+        plan = plan.replace(C=_strength(plan, pairs, work[0], start))
     neighbors = _neighbors(plan, pairs, work[0], start)
     leaves = _train(plan, pairs, work[1], start, True)
     columns = _columns_of([_routers(tree, run.get(blocks)), *run.get(leaves)])
     del blocks, leaves, pairs
     return plan.options, _join(tree, plan.options, columns), neighbors
+
+
+def _strength(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start) -> float:
+    """C of the leaves: less than at the routers if held-out rows of a sample of leaves are predicted better with it."""
+    pieces, most, rng = _sample(plan, pairs, n_pairs)
+    job = _Job(plan.options, start, np.float32(0.0), True)
+    better = plan.run.get(plan.run.call(_is_better, pieces, plan.tree, plan.scale, job, most, rng))
+    return WEAKER_C if better else plan.options.C
+
+
+@one_blas_thread
+def _is_better(pieces: list, tree: LabelTree, scale: Scale, job: _Job, most: int, rng: np.random.Generator) -> bool:
+    """Whether leaves with `WEAKER_C` predict more held-out rows correctly, by more than two standard errors."""
+    piece, learned, held = _held_out(pieces, most, rng)
+    right = [np.zeros((2, 0), bool)]
+    blocks = []
+    for C in (job.options.C, WEAKER_C):
+        own = job._replace(options=job.options._replace(C=C))
+        blocks.append(join(tree, own.options, [train_pairs(piece.rows, learned, tree, scale, own)]))
+    for two in zip(*(_held_out_scores(piece, held, tree, one, len(scale.inverse)) for one in blocks), strict=True):
+        right.append(np.stack([true[np.arange(len(true)), scores.argmax(axis=1)] for _, _, scores, true in two]))
+    before, after = np.concatenate(right, axis=1)
+    gained, lost = np.sum(after & ~before), np.sum(before & ~after)
+    return bool(gained - lost > 2.0 * math.sqrt(gained + lost))
+
+
+def _sample(plan: _Plan, pairs: list, n_pairs: np.ndarray) -> tuple[list, int, np.random.Generator]:
+    """The rows of a random fifth of the leaves, about how many pairs they are, and the generator."""
+    rng = np.random.default_rng(plan.options.seed)
+    most = max(_FEWEST_PAIRS, min(int(n_pairs.sum()) // 5, _MOST_PAIRS))
+    leaves = rng.permutation(np.flatnonzero(n_pairs))
+    leaves = np.sort(leaves[: 1 + np.searchsorted(np.cumsum(n_pairs[leaves]), most)])
+    return plan.run.each(take_rows, [plan.parts, pairs], leaves), most, rng
+
+
+def _held_out(pieces: list, most: int, rng: np.random.Generator) -> tuple[Piece, Pairs, Pairs]:
+    """The sample as one piece, the pairs to learn, and the pairs that are held out."""
+    piece = join_pieces(pieces)
+    pairs, rng = piece.pairs, deepcopy(rng)  # a step must not change its arguments
+    chosen = np.sort(rng.permutation(len(pairs.node))[: 2 * most])  # the leaf of a small tree has all rows
+    held = (pairs.true[chosen] != 0) & (rng.random(len(chosen)) < _HELD_OUT)
+    learned, held = (Pairs(*(array[part] for array in pairs)) for part in (chosen[~held], chosen[held]))
+    return piece, learned, held
+
+
+def _held_out_scores(piece: Piece, held: Pairs, tree: LabelTree, blocks: PackedBlocks, n_features: int) -> Iterator:
+    """(leaf, rows, scores, which outputs are true) of the held-out rows of each leaf."""
+    batch, factor = piece.rows.batch, piece.rows.factor
+    if isinstance(batch, Csr):
+        values = batch.values * np.repeat(factor, np.diff(batch.indptr))
+        X = sp.csr_array((values, batch.indices, batch.indptr), shape=(len(factor), n_features))
+    else:
+        X = batch.values * factor[:, None]
+    weight = np.zeros((n_features, blocks.bias.shape[1]), np.float32)
+    for node in np.unique(held.node):
+        row, size = held.row[held.node == node], int(tree.size[node])
+        feature = blocks.feature[slice(*blocks.first[node : node + 2])]
+        weight[feature] = weights_of(blocks, node)
+        scores = X[row] @ weight + blocks.bias[node]
+        weight[feature] = 0.0
+        place = np.arange(size, dtype=np.uint64)
+        true = (held.true[held.node == node, None] >> place & np.uint64(1)).astype(bool)
+        yield node, row, scores[:, :size], true
 
 
 def _neighbors(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start) -> Neighbors | None:
@@ -193,11 +262,7 @@ def _neighbors(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start) -> N
     kept = rows_to_keep(labels, weights, n_features, len(plan.counts.label), options.seed)
     if not len(kept):
         return None
-    rng = np.random.default_rng(options.seed)
-    most = max(_FEWEST_PAIRS, min(int(n_pairs.sum()) // 5, _MOST_PAIRS))
-    leaves = rng.permutation(np.flatnonzero(n_pairs))
-    leaves = np.sort(leaves[: 1 + np.searchsorted(np.cumsum(n_pairs[leaves]), most)])
-    pieces = run.each(take_rows, [plan.parts, pairs], leaves)
+    pieces, most, rng = _sample(plan, pairs, n_pairs)
     job = _Job(options, start, np.float32(0.0), True)
     slope = run.get(run.call(_slope, pieces, plan.tree, plan.scale, job, kept, most, rng))
     if slope == 0.0:
@@ -212,43 +277,31 @@ def _slope(
     pieces: list, tree: LabelTree, scale: Scale, job: _Job, kept: np.ndarray, most: int, rng: np.random.Generator
 ) -> float:
     """The weight of distances, from leaves that are trained without some of their rows."""
-    piece = join_pieces(pieces)
-    pairs = piece.pairs
-    rng = deepcopy(rng)  # a step must not change its arguments
-    chosen = np.sort(rng.permutation(len(pairs.node))[: 2 * most])  # the leaf of a small tree has all rows
-    held = (pairs.true[chosen] != 0) & (rng.random(len(chosen)) < _HELD_OUT)
-    learned, held = (Pairs(*(array[part] for array in pairs)) for part in (chosen[~held], chosen[held]))
+    piece, learned, held = _held_out(pieces, most, rng)
     blocks = join(tree, job.options, [train_pairs(piece.rows, learned, tree, scale, job)])
     used = np.zeros(len(piece.number), bool)
     used[learned.row[learned.true != 0]] = True
     place = np.minimum(np.searchsorted(piece.number, kept), len(used) - 1)
     kept = place[(piece.number[place] == kept) & used[place]]
-    parts = []
-    for node in np.unique(learned.node):
-        own, first, last = held.node == node, *blocks.first[node : node + 2]
+    width, parts = width_of(job.options), []
+    for node, row, scores, _ in _held_out_scores(piece, held, tree, blocks, len(scale.inverse)):
         near = kept[tree.leaf_of[piece.label[kept]] == node]
-        if own.any() and len(near):
-            weight = np.zeros((len(scale.inverse), blocks.bias.shape[1]), np.float32)
-            weight[blocks.feature[first:last]] = weights_of(blocks, node)
-            parts.append(_held_out_scores(piece, tree, weight, blocks.bias[node], held.row[own], near))
+        if len(near):
+            scores = np.pad(
+                -np.logaddexp(0.0, -scores), ((0, 0), (0, width - scores.shape[1])), constant_values=-np.inf
+            )
+            parts.append((scores, _distances(piece, tree, row, near, width), tree.place_of[piece.label[row]]))
     if not parts:
         return 0.0
     scores, distances, places = map(np.concatenate, zip(*parts, strict=True))
     return best_slope(scores, distances, places)
 
 
-def _held_out_scores(
-    piece: Piece, tree: LabelTree, weight: np.ndarray, bias: np.ndarray, row: np.ndarray, near: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(scores, distances, place of the true label) of held-out rows of a leaf; `near` are its other rows."""
-    values, labels = piece.rows.batch.values, piece.label
-    n_outputs = tree.size[tree.leaf_of[labels[near[0]]]]
-    scores = (values[row] * piece.rows.factor[row, None]) @ weight + bias
-    scores = -np.logaddexp(0.0, -scores)
-    scores[:, n_outputs:] = -np.inf
-    place = tree.place_of[labels[near]]
+def _distances(piece: Piece, tree: LabelTree, row: np.ndarray, near: np.ndarray, width: int) -> np.ndarray:
+    """The distances of some rows to the nearest row of each label of a leaf; `near` are its other rows."""
+    values, place = piece.rows.batch.values, tree.place_of[piece.label[near]]
     near, place = near[np.argsort(place, kind="stable")], np.sort(place)
-    return scores, nearest(values[row], values[near], place, len(bias)), tree.place_of[labels[row]]
+    return nearest(values[row], values[near], place, width)
 
 
 def _start(plan: _Plan, pairs: list, n_pairs: np.ndarray, leaf: bool) -> tuple[Start, float]:
@@ -270,9 +323,7 @@ def _start(plan: _Plan, pairs: list, n_pairs: np.ndarray, leaf: bool) -> tuple[S
 
 
 @one_blas_thread
-def calibrate(
-    pieces: list, tree: LabelTree, scale: Scale, width: int, vote_share: float | None
-) -> tuple[Start, float]:
+def calibrate(pieces: list, tree: LabelTree, scale: Scale, width: int, vote_share: float | None) -> tuple[Start, float]:
     """A logistic regression of the true outputs on the start scores, from a sample of nodes.
 
     It uses no weights of rows. No row is in the sums that it is compared with, so the result holds for new rows.
@@ -300,9 +351,7 @@ def calibrate(
     return Start(max(0.0, float(slopes[0])), share), float(bias)
 
 
-def logistic_regression(
-    x: np.ndarray, y: np.ndarray, offset: np.ndarray | float = 0.0
-) -> tuple[np.ndarray, float]:
+def logistic_regression(x: np.ndarray, y: np.ndarray, offset: np.ndarray | float = 0.0) -> tuple[np.ndarray, float]:
     """Slopes and intercept for the variables (variable, row) x, with a small penalty.
 
     Newton's method; with many rows it starts at the result of a part of them, since it is then nearly done.

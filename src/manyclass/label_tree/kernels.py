@@ -61,7 +61,7 @@ class Options(NamedTuple):
     router_start: float  # the same for routers
     bias: float  # of a label that has learned nothing
     router_bias: float
-    C: float  # weight of the loss against the distance to the start, in `fit`
+    C: float  # weight of the loss against the distance to the start, in `fit`; -1: chosen by `fit`
     margin: float  # of the squared hinge loss, in `fit`; 0: the log loss
     rate: float  # of online learning
     bias_rate: float  # times the rate: the bias as a feature of that squared size
