@@ -112,8 +112,8 @@ def read_page(app, name: str, source: list[str]) -> None:
         if file.parent == DOCS / "gallery":  # the page that the gallery makes of a script
             file = DOCS / "auto_gallery" / f"{file.stem}.rst"
             return f"[{text}]({os.path.relpath(file, page.parent)})"
-        if text.endswith(".md") and (file in pages or file.is_relative_to(DOCS)):  # the title of the page instead of its file name
-            text = ""
+        if text.endswith(".md") and (file in pages or file.is_relative_to(DOCS)):
+            text = ""  # the title of the page instead of its file name
         if "://" in target:
             return match[0]
         here = os.path.relpath(file, page.parent)
