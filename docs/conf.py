@@ -28,8 +28,9 @@ templates_path = ["_templates"]
 myst_enable_extensions = ["dollarmath", "attrs_block"]
 myst_heading_anchors = 3
 
-# Docstrings use single backticks for code.
+# Docstrings use single backticks for code. Doctests in pages end with an empty line, which is not shown.
 default_role = "literal"
+highlight_options = {"python": {"stripnl": True}}
 autosummary_generate = True
 autodoc_mock_imports = ["torch", "triton", "mlflow"]
 autodoc_typehints = "none"
@@ -111,7 +112,9 @@ def read_page(app, name: str, source: list[str]) -> None:
         if file.parent == DOCS / "gallery":  # the page that the gallery makes of a script
             file = DOCS / "auto_gallery" / f"{file.stem}.rst"
             return f"[{text}]({os.path.relpath(file, page.parent)})"
-        if "://" in target or (base == page.parent and file.is_relative_to(DOCS)):
+        if text.endswith(".md") and (file in pages or file.is_relative_to(DOCS)):
+            text = ""  # the title of the page instead of its file name
+        if "://" in target:
             return match[0]
         here = os.path.relpath(file, page.parent)
         if file in pages:
@@ -123,6 +126,12 @@ def read_page(app, name: str, source: list[str]) -> None:
     source[0] = _LINK.sub(link, source[0])
 
 
+def link_docstring(app, what, name, obj, options, lines: list[str]) -> None:
+    """Turn names of pages in docstrings, such as docs/services.md, into links."""
+    lines[:] = [re.sub(r"docs/([\w/]+)\.md", r":doc:`/\1`", line) for line in lines]
+
+
 def setup(app) -> None:
     """Connect the above."""
     app.connect("source-read", read_page)
+    app.connect("autodoc-process-docstring", link_docstring)

@@ -31,6 +31,6 @@ if __name__ == "__main__":
         if found:
             print(f"{name}: {len(found)}")
         if "--show" in sys.argv:
-            print(*[f"    {sentence}" for sentence in found], sep="\n")
+            print("".join(f"    {sentence}\n" for sentence in found), end="")
     print(f"{total} sentences of more than {LONGEST} words")
     sys.exit(bool(total))

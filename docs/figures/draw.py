@@ -56,7 +56,7 @@ def label_tree():
     for leaf, labels in ((1, "fox\nwolf\ndog"), (8, "bear\nbadger"), (11, "cat\nlynx\nlion")):
         box(ax, leaves[leaf], -2.2, labels, LIST)
     note = "each label is in one leaf;\nall labels reached\nare scored"
-    ax.text(0.74, -2.55, note, va="center", fontsize=9, color=LIST)
+    ax.text(0.79, -2.55, note, va="center", fontsize=9, color=LIST)
     fig.savefig(HERE / "label_tree.svg", bbox_inches="tight", metadata={"Date": None})
 
 

@@ -153,6 +153,15 @@ def test_words_of_a_pipeline(tmp_path):
     assert load_model(path).explain(row, feature_names=names) == found
 
 
+def test_long_labels_that_differ_at_the_end():
+    """As addresses do."""
+    texts, topics = ["red apple", "green apple", "fast car", "slow car"], ["fruit", "fruit", "vehicle", "vehicle"]
+    y = [f"http://example.org/subjects/{topic}" for topic in topics]
+    pipeline = make_pipeline(TfidfVectorizer(), OneAgainstAllClassifier(random_state=0)).fit(texts, y)
+    head = str(pipeline[-1].explain(pipeline[0].transform(["red car"]))).splitlines()[2]
+    assert "fruit" in head and "vehicle" in head
+
+
 def test_names_of_a_dataframe(blobs):
     X, y = blobs
     table = pd.DataFrame(X, columns=["a", "b", "c", "d", "e"])

@@ -1,5 +1,6 @@
 """Weights, early stopping, progress and memory: the options that several estimators share."""
 
+import inspect
 import re
 
 import numpy as np
@@ -196,7 +197,7 @@ def test_many_labels_per_row_learn_less_and_trust_the_paths_more(blobs):
 
 def test_messages_and_docstrings_name_both_limits(kind):
     """Of every option that is a number."""
-    words = dict(re.findall(r"\n    (\w+) : (.*?)(?=\n    \w|\Z)", kind.__doc__, re.DOTALL))
+    words = dict(re.findall(r"\n(\w+) : (.*?)(?=\n\w|\Z)", inspect.getdoc(kind), re.DOTALL))
     for name, constraint in kind._constraints.items():
         if constraint.kind in (None, bool):
             continue

@@ -1,5 +1,6 @@
 """Predictions of a label tree with one label per row, their cost, and the effect of every option."""
 
+import inspect
 import re
 from concurrent.futures import ThreadPoolExecutor
 
@@ -336,7 +337,7 @@ def test_auto_is_what_the_documentation_says(text, method, several, numbers):
         getattr(LabelTreeClassifier(random_state=0, arity=4, **options), method)(X, y) for options in ({}, numbers)
     )
     assert bytes_of(same) == bytes_of(auto)
-    words = dict(re.findall(r"\n    (\w+) : (.*?)(?=\n    \w|\Z)", LabelTreeClassifier.__doc__, re.DOTALL))
+    words = dict(re.findall(r"\n(\w+) : (.*?)(?=\n\w|\Z)", inspect.getdoc(LabelTreeClassifier), re.DOTALL))
     for name, value in numbers.items():
         assert f"{value:g}" in words[name].split('"auto":')[1]
 

@@ -32,7 +32,8 @@ def run(models: list[str] | None, insecure: bool, **options: Any) -> None:
         if not os.path.isfile(path):
             raise CommandError(f"{path}: no such file.")
     host = "127.0.0.1" if options["host"] == "0.0.0.0" else options["host"]
-    stderr.print(f"Loading {', '.join(names)}; the page will be at http://{host}:{options['port']}/")
+    stderr.print(f"Loading {', '.join(names)} (the first start compiles, up to a minute)")
+    stderr.print(f"The page will be at http://{host}:{options['port']}/")
     serve(Options(models=named, **options))
 
 

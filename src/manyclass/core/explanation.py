@@ -264,7 +264,9 @@ class Explanation:
 
 
 def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else text[: longest - 3] + "..."
+    """The beginning and the end of a long text: addresses often differ only at the end."""
+    half = (longest - 3) // 2
+    return text if len(text) <= longest else f"{text[:half]}...{text[-half:]}"
 
 
 def _plain(value: Any) -> Any:

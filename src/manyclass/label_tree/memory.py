@@ -136,17 +136,17 @@ def _refusal(options: Options, problem: Problem, held: int, max_memory: int) -> 
         return held + needs_of(options, fewer).peak(1)
 
     n_rows = problem.size.n_rows
-    most = as_text(needed(n_rows))
+    most = needed(n_rows)
     low, high = 0, n_rows
     while high - low > 1:  # the most rows that fit
         middle = (low + high) // 2
         low, high = (middle, high) if needed(middle) <= max_memory else (low, middle)
-    advice = [f"use max_memory='{most}'"]
+    advice = [f"use max_memory='{as_text(1.02 * most)}'"]  # what is in use varies a little from call to call
     if low:
         advice.append(f"about {low} of the {n_rows} rows")
     if options.n_trees > 1:
         advice.append("fewer trees")
     return (
-        f"fit would take about {most} with one thread, of which {as_text(held)} is in use already, but max_memory is "
-        f"{as_text(max_memory)}. To fit it: {', or '.join(advice)}."
+        f"fit would take about {as_text(most)} with one thread, of which {as_text(held)} is in use already, "
+        f"but max_memory is {as_text(max_memory)}. To fit it: {', or '.join(advice)}."
     )
