@@ -46,7 +46,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         `LogisticRegression`; the penalty is on the distance of the weights from those at the start. 1e-9 to 1,000,000.
         "auto": for text, which is sparse with more than 256 features, 0.5 with several labels per row and 1 with one.
         Leaves then have 0.3 if held-out rows of some leaves are predicted better with it. For other rows, 10. It is
-        less with more than 5 labels per row, because such labels are noisy.
+        less with more than 5 labels per row, because such labels are noisy. Routers of text have 10 times as much.
     rate : float or "auto", default="auto"
         Learning rate of SGD in `partial_fit`, 1e-9 to 1,000,000. "auto": 2 with one label per row and 1 with several
         or after `fit`, less after a `fit` with more than 5 labels per row.
@@ -109,8 +109,8 @@ class LabelTreeClassifier(MultilabelClassifier):
 
     Notes
     -----
-    `fit` trains linear classifiers without a learning rate, with the squared hinge loss for text and the logistic loss
-    for other rows. `partial_fit` uses SGD. Its loss is a softmax over all labels reached if there was no `fit` and
+    `fit` trains linear classifiers without a learning rate, with the logistic loss; in the leaves of text, with the
+    squared hinge loss. `partial_fit` uses SGD. Its loss is a softmax over all labels reached if there was no `fit` and
     there is one label per row; otherwise it is the logistic loss.
 
     Thread-safe: other threads may predict or save while one thread calls `partial_fit` or `fit`. Each prediction is

@@ -54,6 +54,7 @@ from .weights import LANES, SIZES, Blocks, PackedBlocks, packed, weights_of
 N_DIMS = 64  # in which labels are grouped
 FEW_ROWS = 3.0  # per label: up to here votes have their full weight
 TAXONOMY = np.float32(1.0)  # weight of a taxonomy against the mean rows where labels are grouped
+ROUTER_C = 10.0  # times C: the logistic loss of routers is flatter than the squared hinge loss of leaves
 WEAKER_C = 0.3  # of leaves with text of one label per row, instead of 1
 N_SAMPLE = 1 << 14  # (node, row) pairs from which the start is calibrated
 # Weights of sparse rows are left out up to the absolute value 4 / rows per label, at least 0.1 and at most 1, and those
@@ -390,7 +391,10 @@ def _train(plan: _Plan, pairs: list, costs: np.ndarray, start: Start, leaf: bool
     nodes = np.flatnonzero(costs)
     edges = divide_work(costs[nodes], costs.sum() / plan.run.n_chunks)
     chunks = [nodes[first:last] for first, last in pairwise(edges)]
-    job = _Job(plan.options, start, smallest_weight(plan.counts.label, plan.sparse, leaf), leaf)
+    options = plan.options
+    if not leaf and options.margin > 0.0:  # paths are chosen by probabilities, which the logistic loss estimates
+        options = options._replace(margin=0.0, C=ROUTER_C * options.C)
+    job = _Job(options, start, smallest_weight(plan.counts.label, plan.sparse, leaf), leaf)
     return plan.run.chunks(_picker(plan), train_nodes, [plan.parts, pairs], chunks, plan.tree, plan.scale, job)
 
 

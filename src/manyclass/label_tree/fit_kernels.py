@@ -8,7 +8,7 @@ The outputs of a node are linear classifiers with an L2 penalty on the distance 
 
     1/2 |w - start weights|^2 + C x sum over rows of weight x loss,
 
-where the loss is max(0, margin - y score)^2 with y = 1 or -1 on text, and the log loss elsewhere. It is solved by dual
+where the loss is max(0, margin - y score)^2 with y = 1 or -1 in leaves of text, else the log loss. It is solved by dual
 coordinate ascent (Hsieh et al. 2008, Shalev-Shwartz and Zhang 2013): there is no learning rate, and more epochs do not
 overfit. The start weights are `start` x the running sum of the rows of the output, scaled to length 1, and on text also
 `votes` x log(P(output | feature) / P(output)): the cosine to a mean of many rows hardly depends on a rare word, which

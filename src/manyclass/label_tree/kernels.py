@@ -62,7 +62,7 @@ class Options(NamedTuple):
     bias: float  # of a label that has learned nothing
     router_bias: float
     C: float  # weight of the loss against the distance to the start, in `fit`; -1: chosen by `fit`
-    margin: float  # of the squared hinge loss, in `fit`; 0: the log loss
+    margin: float  # of the squared hinge loss of leaves, in `fit`; 0: the log loss
     rate: float  # of online learning
     bias_rate: float  # times the rate: the bias as a feature of that squared size
     normalize: bool  # scale rows to length 1; else divide them by the typical length
