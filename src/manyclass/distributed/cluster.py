@@ -9,6 +9,7 @@ from functools import reduce
 from typing import Any
 
 try:
+    from dask import config
     from distributed import Client, Future, get_client, wait
 except ImportError as error:
     raise ImportError("manyclass.distributed requires Dask: pip install 'manyclass[dask]'.") from error
@@ -44,6 +45,11 @@ class Cluster:
         """The future value of a function."""
         return self.client.submit(function, *arguments, pure=False)
 
+    def share(self, value: Any) -> Future:
+        """A value of this process for tasks; it is part of a task, so that it can be computed again."""
+        with config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            return self.call(_itself, value)
+
     def each(self, function: Callable, lists: Sequence[list], *shared: Any) -> list[Future]:
         """The future value for each part."""
         n = len(lists[0])
@@ -74,7 +80,9 @@ class Cluster:
         return self.client.gather(value)
 
 
+def _itself(value: Any) -> Any:
+    return value
+
+
 def _combined(function: Callable, values: list) -> Any:
     return reduce(function, values)
-
-
