@@ -129,8 +129,9 @@ def test_data_in_memory_and_blocks_of_columns_are_refused(client):
 
 
 def test_parts_begin_at_multiples_of_the_block():
-    for sizes in ([10, 20], [ALIGNED] * 3, [5000] * 10, [3 * ALIGNED + 1, 7, ALIGNED]):
-        edges = edges_of(sizes)
-        assert edges[0] == 0 and edges[-1] == sum(sizes)
+    for n_rows, n_parts in ((30, 4), (3 * ALIGNED, 3), (50_000, 8), (2 * ALIGNED + 1, 100)):
+        edges = edges_of(n_rows, n_parts)
+        assert edges[0] == 0 and edges[-1] == n_rows
         assert all(edge % ALIGNED == 0 for edge in edges[:-1])
-        assert edges == sorted(set(edges))
+        assert np.diff(edges).min() > 0 and len(edges) <= n_parts + 1
+        assert np.diff(edges).max() <= n_rows / n_parts + ALIGNED

@@ -147,7 +147,7 @@ random_state, verbose
         if not kept:
             raise ValueError("Sample weights must contain at least one non-zero number: there is no row to learn from.")
         given, sizes = map(list, zip(*kept, strict=True))
-        given = align(run, given, sizes, edges_of(sizes))
+        given = align(run, given, sizes, edges_of(sum(sizes), run.n_parts))
         _describe(local, info)
         rng = check_random_state(local.random_state)
         local._resolve(info.n_features, info.sparse, classes, rng)

@@ -210,11 +210,10 @@ def join(*parts: Given) -> Given:
     return Given(join_batches([part.batch for part in parts]), labels, np.concatenate([part.weight for part in parts]))
 
 
-def edges_of(sizes: list[int]) -> list[int]:
-    """Where to cut all rows: the ends of the partitions, moved to the nearest multiple of `ALIGNED`."""
-    ends = np.cumsum(sizes)
-    inner = np.unique((ends[:-1] + ALIGNED // 2) // ALIGNED * ALIGNED)
-    return [0, *inner[(inner > 0) & (inner < ends[-1])].tolist(), int(ends[-1])]
+def edges_of(n_rows: int, n_parts: int) -> list[int]:
+    """Where to cut all rows: parts of about the same size that begin at multiples of `ALIGNED`."""
+    inner = np.unique(np.linspace(0, n_rows, n_parts + 1)[1:-1].astype(int) // ALIGNED * ALIGNED)
+    return [0, *inner[inner > 0].tolist(), n_rows]
 
 
 def align(run: Cluster, given: list, sizes: list[int], edges: list[int]) -> list:
