@@ -40,6 +40,7 @@ from manyclass.label_tree.parts import ALIGNED, Given, Piece  # noqa: E402
 OVER_LABELS = {"_orthonormal", "_embedded", "grow_tree", "join", "_side_by_side", "_scaled", "_columns", "_first_basis"}
 
 PASSES = {"times": 3, "back": 2}  # of the randomised SVD
+PARTS, CHUNKS = 2, 8  # of the rows and of the nodes, per machine, as in manyclass/distributed/cluster.py
 
 
 class Timed(Here):
@@ -130,15 +131,15 @@ def plan(known: dict, rows: float, labels: float, machines: int, bandwidth: floa
         factor = by_labels if name in OVER_LABELS else by_rows
         seconds, moved = seconds * factor, known["bytes"].get(name, 0.0) * factor
         if name in PASSES:  # every task sends a sum for all labels or features, however many rows it has
-            moved = 16.0 * machines * (labels if name == "times" else known["features"]) * 64 * 8 * PASSES[name]
+            moved = PARTS * machines * (labels if name == "times" else known["features"]) * 64 * 8 * PASSES[name]
         if name in OVER_LABELS:
             tasks = [(seconds, moved)]  # one machine
         elif name == "train routers":
-            n_tasks = 16 * machines
+            n_tasks = CHUNKS * machines
             rest = max(0.0, seconds - root)
             tasks = [(root, rows * per_row * 8), *[(rest / n_tasks, moved / n_tasks)] * n_tasks]
         else:
-            n_tasks = 16 * machines
+            n_tasks = (CHUNKS if name == "train leaves" else PARTS) * machines
             tasks = [(seconds / n_tasks, moved / n_tasks)] * n_tasks
         took = simulate(tasks, machines, bandwidth)
         total += took

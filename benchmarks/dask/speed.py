@@ -51,9 +51,9 @@ def distributed(folder: Path, n_workers: int) -> dict:
     """The same on a cluster."""
     parts = [delayed(read_partition, nout=3)(*paths) for paths in _paths(folder)]
     with running(n_workers) as (_, client):
-        first = delayed(_first_rows, nout=3)(parts[0])
-        for _ in range(2 * n_workers):  # so that every worker gets some of the work
-            DaskLabelTreeClassifier(client, random_state=0).fit([first])
+        few = [delayed(_first_rows, nout=3)(part) for part in parts]  # several, so that every worker gets some of them
+        for _ in range(2):
+            DaskLabelTreeClassifier(client, random_state=0).fit(few)
         begun = time.perf_counter()
         model = DaskLabelTreeClassifier(client, random_state=0).fit(parts).to_local()
         seconds = time.perf_counter() - begun

@@ -9,10 +9,12 @@ import pytest
 import scipy.sparse as sp
 
 from manyclass import LabelTreeClassifier
+from manyclass.core import prediction
 from manyclass.distributed import DaskLabelTreeClassifier, read_files
 from manyclass.distributed.cluster import Cluster
 from manyclass.distributed.rows import edges_of
 from manyclass.label_tree.parts import ALIGNED
+from tests.distributed.conftest import N_LABELS
 from tests.distributed.partitions import N_ROWS, cut, file_of
 
 OPTIONS = {"random_state": 0, "n_epochs": 3, "beam": 3}
@@ -51,7 +53,7 @@ def test_a_killed_worker_changes_nothing(cluster, client, text, whole, monkeypat
 def test_dense_rows_with_nearest_rows(client):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 40, N_ROWS)
-    X = (rng.standard_normal((80, 6))[2 * y + rng.integers(0, 2, N_ROWS)] * 3 + rng.standard_normal((N_ROWS, 6)))
+    X = rng.standard_normal((80, 6))[2 * y + rng.integers(0, 2, N_ROWS)] * 3 + rng.standard_normal((N_ROWS, 6))
     X, weights = X.astype(np.float32), rng.integers(0, 3, N_ROWS)  # rows of weight 0 are left out
     local = LabelTreeClassifier(**OPTIONS, class_weight="balanced").fit(X, y, weights)
     assert "neighbors" in local._state
@@ -76,9 +78,29 @@ def test_files_with_several_labels_per_row(client, tmp_path):
             lines.append(",".join(map(str, Y[[i]].indices)) + " " + features)
         paths.append(tmp_path / f"{number}.xmc.txt")
         paths[-1].write_text("\n".join(lines) + "\n")
-    options = {**OPTIONS, "threshold": 0.5}
-    model = DaskLabelTreeClassifier(client, **options).fit(read_files(paths)).to_local()
-    assert file_of(model) == file_of(LabelTreeClassifier(**options).fit(X, Y.astype(np.int8)))
+    model = DaskLabelTreeClassifier(client, **OPTIONS).fit(read_files(paths)).to_local()
+    assert file_of(model) == file_of(LabelTreeClassifier(**OPTIONS).fit(X, Y.astype(np.int8)))
+
+
+def test_threshold_is_learned_from_the_same_rows(client, text, monkeypatch):
+    monkeypatch.setattr(prediction, "BLOCK", 100)  # several blocks of held-out rows
+    X, rng = text[0], np.random.default_rng(2)
+    labels = np.unique(text[1], return_inverse=True)[1]
+    places = np.repeat(np.arange(N_ROWS), 2), np.stack([labels, 7 * labels % N_LABELS], axis=1).ravel()
+    Y = sp.csr_array((np.ones(2 * N_ROWS, bool), places), shape=(N_ROWS, N_LABELS))
+    weights = rng.integers(0, 3, N_ROWS).astype(float)  # rows of weight 0 are left out
+    local = LabelTreeClassifier(**OPTIONS).fit(X, Y, weights)
+    assert local.threshold_ != LabelTreeClassifier(**OPTIONS, threshold=0.5).fit(X, Y, weights).threshold_
+    model = DaskLabelTreeClassifier(client, **OPTIONS).fit(*map(cut, (X, Y, weights))).to_local()
+    assert model.threshold_ == local.threshold_
+    assert file_of(model) == file_of(local)
+
+
+def test_too_few_rows_for_a_threshold(client):
+    X, Y = np.random.default_rng(3).random((150, 5)), np.tile(np.eye(3, dtype=int), (50, 1))
+    model = DaskLabelTreeClassifier(client, **OPTIONS).fit([X[:70], X[70:]], [Y[:70], Y[70:]]).to_local()
+    assert model.threshold_ == 0.5
+    assert file_of(model) == file_of(LabelTreeClassifier(**OPTIONS).fit(X, Y))
 
 
 @pytest.mark.parametrize(
@@ -107,8 +129,9 @@ def test_data_in_memory_and_blocks_of_columns_are_refused(client):
 
 
 def test_parts_begin_at_multiples_of_the_block():
-    for sizes in ([10, 20], [ALIGNED] * 3, [5000] * 10, [3 * ALIGNED + 1, 7, ALIGNED]):
-        edges = edges_of(sizes)
-        assert edges[0] == 0 and edges[-1] == sum(sizes)
+    for n_rows, n_parts in ((30, 4), (3 * ALIGNED, 3), (50_000, 8), (2 * ALIGNED + 1, 100)):
+        edges = edges_of(n_rows, n_parts)
+        assert edges[0] == 0 and edges[-1] == n_rows
         assert all(edge % ALIGNED == 0 for edge in edges[:-1])
-        assert edges == sorted(set(edges))
+        assert np.diff(edges).min() > 0 and len(edges) <= n_parts + 1
+        assert np.diff(edges).max() <= n_rows / n_parts + ALIGNED

@@ -199,11 +199,12 @@ def test_rows_without_values_lie_nowhere(shape):
 def test_threads_and_chunks_change_no_byte(most, sparse, monkeypatch):
     rows = stream(0, 300, 60, sparse, most)
     options = configure(arity=5, loss="logistic", multilabel=most > 1)
-    monkeypatch.setattr(Here, "n_chunks", 1)
+    monkeypatch.setattr(Here, "n_chunks", lambda self, n_values: 1)
     whole = bytes_of(fitted(options, *rows, sparse=sparse))
     calls, plain = [], fit.fit_nodes
     monkeypatch.setattr(fit, "fit_nodes", lambda *given: [calls.append(1), plain(*given)][1])
-    for where, name, value in ((fit, "MOST_RECORDS", 10), (Here, "n_chunks", 64)):  # small chunks, for either reason
+    many = lambda self, n_values: 64  # noqa: E731
+    for where, name, value in ((fit, "MOST_RECORDS", 10), (Here, "n_chunks", many)):  # small chunks, for either reason
         with monkeypatch.context() as patch:
             patch.setattr(where, name, value)
             for n_jobs in (1, 2, 3):

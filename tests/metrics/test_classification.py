@@ -83,9 +83,10 @@ def test_threshold_search_finds_the_best_micro_f1():
     rng = np.random.default_rng(0)
     probabilities = rng.random((60, 9)).round(2)
     true = rng.random((60, 9)) < probabilities**3
-    search = ThresholdSearch()
-    for part in (slice(0, 7), slice(7, 60)):
-        search.add(probabilities[part].ravel(), true[part].ravel(), int(true[part].sum()))
+    search, further = ThresholdSearch(), ThresholdSearch()
+    for own, part in ((search, slice(0, 7)), (search, slice(7, 20)), (further, slice(20, 60))):
+        own.add(probabilities[part].ravel(), true[part].ravel(), int(true[part].sum()))
+    search += further
     thresholds = np.arange(1000) / 1000
     expected = [f1_score(true.ravel(), probabilities.ravel() > threshold) for threshold in thresholds]
     np.testing.assert_allclose(search.f1, expected)

@@ -1,5 +1,7 @@
 """Classifiers that learn all rows at once in `fit`, and accept several labels per row as a matrix of zeros and ones."""
 
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -115,29 +117,30 @@ class MultilabelClassifier(ManyClassifier):
         A model of all rows would take longer, and its best threshold is nearly the same. Labels that the small model
         does not know would make it too low, and are left out.
         """
-        first = self._n_learned_first()
-        rows = first + rng.permutation(X.shape[0] - first)
-        rows = rows[weights[rows] > 0]
-        n_held, n_learned = (int(share * len(rows)) for share in (_HELD_OUT, _LEARNED))
-        held, learned = np.sort(rows[:n_held]), np.sort(rows[n_held : n_held + n_learned])
+        held, learned = rows_for_threshold(weights > 0, self._n_learned_first(), rng)
         known = np.bincount(matrix[learned].indices, minlength=matrix.shape[1]) > 0
         truth = sp.csr_array(matrix[held].multiply(known))
-        if n_held < FEWEST or not truth.nnz:
+        if len(held) < FEWEST or not truth.nnz:
             return
-        seed = int(rng.randint(np.iinfo(np.int32).max))
-        part: Any = clone(self).set_params(threshold=_THRESHOLD, random_state=seed, verbose=0)
+        part: Any = clone(self).set_params(**params_for_threshold(rng))
         part.fit(X[learned], matrix[learned], weights[learned])
         self._threshold = part._best_threshold(X[held], labels_of(truth))
 
     def _best_threshold(self, X, truth: Labels) -> float:
         """The threshold with the highest micro-F1 on some rows."""
+        parts = [
+            self._search_threshold(rows_between(X, first, last), truth.rows(np.arange(first, last)))
+            for first, last in self._scoring_blocks(X.shape[0])
+        ]
+        return reduce(add, parts).best()[0]
+
+    def _search_threshold(self, X, truth: Labels) -> ThresholdSearch:
+        """The counts of some rows, which are scored in one block."""
         search = ThresholdSearch()
-        for first, last in self._scoring_blocks(X.shape[0]):
-            scored, _ = self._probabilities(rows_between(X, first, last))
-            own = truth.rows(np.arange(first, last))
-            correct = is_true(scored.sizes, scored.labels, own)
-            search.add(scored.probabilities, correct, int(np.count_nonzero(own.label >= 0)))
-        return search.best()[0]
+        scored, _ = self._probabilities(X)
+        correct = is_true(scored.sizes, scored.labels, truth)
+        search.add(scored.probabilities, correct, int(np.count_nonzero(truth.label >= 0)))
+        return search
 
     def _fit_calibration(self, X, truth: Labels, method: str, weights: np.ndarray | None = None) -> None:
         super()._fit_calibration(X, truth, method, weights)
@@ -386,6 +389,22 @@ class MultilabelClassifier(ManyClassifier):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
+
+
+def rows_for_threshold(has_weight: np.ndarray, first: int, rng) -> tuple[np.ndarray, np.ndarray]:
+    """The rows from which `fit` learns the threshold: held-out rows, and those that the small model learns.
+
+    `has_weight` is whether each row has a weight above 0; the first rows are not used.
+    """
+    rows = first + rng.permutation(len(has_weight) - first)
+    rows = rows[has_weight[rows]]
+    n_held, n_learned = (int(share * len(rows)) for share in (_HELD_OUT, _LEARNED))
+    return np.sort(rows[:n_held]), np.sort(rows[n_held : n_held + n_learned])
+
+
+def params_for_threshold(rng) -> dict[str, Any]:
+    """The options of the small model that differ from those of the estimator."""
+    return {"threshold": _THRESHOLD, "random_state": int(rng.randint(np.iinfo(np.int32).max)), "verbose": 0}
 
 
 def _column_names(y: Any) -> list[str]:

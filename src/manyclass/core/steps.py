@@ -28,11 +28,13 @@ class Here:
         Limit of the results of all chunks together.
     """
 
-    n_chunks = 64  # into which the work of training is divided
-
     def __init__(self, n_jobs: int = 1, most_bytes: float = inf) -> None:
         self.n_jobs, self.most_bytes = n_jobs, most_bytes
         self._n_bytes, self._lock = 0, Lock()
+
+    def n_chunks(self, n_values: int) -> int:
+        """Into which the training from so many values is divided."""
+        return 64
 
     def call(self, function: Callable, *arguments: Any) -> Any:
         """The value of a function."""

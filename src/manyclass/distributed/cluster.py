@@ -9,13 +9,16 @@ from functools import reduce
 from typing import Any
 
 try:
+    from dask import config
     from distributed import Client, Future, get_client, wait
 except ImportError as error:
     raise ImportError("manyclass.distributed requires Dask: pip install 'manyclass[dask]'.") from error
 
 _AT_ONCE = 8  # values that are combined in one task
-_FEWEST_CHUNKS = 64
-_CHUNKS_PER_THREAD = 16
+# A task costs 2 ms besides its work, so there are few parts, and few chunks if these are small.
+_PARTS_PER_THREAD = 2
+_CHUNKS_PER_THREAD, _FEW_CHUNKS = 8, 64
+_LARGE_CHUNK = 1 << 22  # values
 _CHUNKS_IN_FLIGHT = 2  # per thread: their rows are in memory twice
 
 
@@ -36,13 +39,22 @@ class Cluster:
         return max(1, sum(self.client.nthreads().values()))
 
     @property
-    def n_chunks(self) -> int:
-        """Into which the work of training is divided; the model does not depend on it."""
-        return max(_FEWEST_CHUNKS, _CHUNKS_PER_THREAD * self.n_threads)
+    def n_parts(self) -> int:
+        """Into which the rows are cut; the model does not depend on it."""
+        return _PARTS_PER_THREAD * self.n_threads
+
+    def n_chunks(self, n_values: int) -> int:
+        """Into which the training from so many values is divided; the model does not depend on it."""
+        return max(_CHUNKS_PER_THREAD * self.n_threads, min(_FEW_CHUNKS, n_values // _LARGE_CHUNK))
 
     def call(self, function: Callable, *arguments: Any) -> Future:
         """The future value of a function."""
         return self.client.submit(function, *arguments, pure=False)
+
+    def share(self, value: Any) -> Future:
+        """A value of this process for tasks; it is part of a task, so that it can be computed again."""
+        with config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            return self.call(_itself, value)
 
     def each(self, function: Callable, lists: Sequence[list], *shared: Any) -> list[Future]:
         """The future value for each part."""
@@ -74,7 +86,9 @@ class Cluster:
         return self.client.gather(value)
 
 
+def _itself(value: Any) -> Any:
+    return value
+
+
 def _combined(function: Callable, values: list) -> Any:
     return reduce(function, values)
-
-

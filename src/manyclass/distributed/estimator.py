@@ -7,7 +7,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.calibration import FEWEST
 from ..core.invariants import check_training
+from ..core.multilabel import params_for_threshold, rows_for_threshold
 from ..core.steps import add
 from ..label_tree.estimator import MOST_FITTED, LabelTreeClassifier
 from ..label_tree.fit import Sizes, fit_parts
@@ -19,12 +21,19 @@ from .rows import (
     agreed,
     align,
     checked_parts,
+    chosen_rows,
     count_labels,
+    edges_of,
     encode,
+    has_weight,
     is_sparse,
+    known_labels,
     labels_in,
+    n_labels_of,
     partitions,
+    rows_of_labels,
     scale_columns,
+    search_threshold,
 )
 
 
@@ -41,8 +50,7 @@ class DaskLabelTreeClassifier(ClassifierMixin, BaseEstimator):
         The cluster. Default: the client that was made last in this process.
     arity, beam, start, C, rate, prior, normalize, threshold, n_epochs, n_trees, neighbors, replay, class_weight, \
 random_state, verbose
-        As in `LabelTreeClassifier`. Without a `random_state` two runs give different trees, as there. Only `threshold`
-        is not learned: "auto" means 0.5 until `to_local().calibrate(X, Y)` is called with other rows.
+        As in `LabelTreeClassifier`. Without a `random_state` two runs give different trees, as there.
 
     Attributes
     ----------
@@ -133,15 +141,19 @@ random_state, verbose
         checked, infos = checked_parts(run, partitions(X, y, sample_weight), local)
         info = agreed(infos)
         classes, class_weight = self._classes(run, checked, info)
-        given = run.each(encode, [checked], None if info.multilabel else run.call(np.asarray, classes), class_weight)
+        given = run.each(encode, [checked], None if info.multilabel else run.share(classes), class_weight)
         sizes = run.get(run.each(n_rows_of, [given]))
         kept = [(one, size) for one, size in zip(given, sizes, strict=True) if size]
         if not kept:
             raise ValueError("Sample weights must contain at least one non-zero number: there is no row to learn from.")
-        given = align(run, *map(list, zip(*kept, strict=True)))
-        del checked
+        given, sizes = map(list, zip(*kept, strict=True))
+        given = align(run, given, sizes, edges_of(sum(sizes), run.n_parts))
         _describe(local, info)
-        local._resolve(info.n_features, info.sparse, classes, check_random_state(local.random_state))
+        rng = check_random_state(local.random_state)
+        local._resolve(info.n_features, info.sparse, classes, rng)
+        if info.multilabel and self.threshold == "auto":
+            self._learn_threshold(run, local, checked, rng)
+        del checked
         given, columns = scale_columns(run, given, info.n_features, local._dense_columns)
         empty = local._model.init(local._options, info.n_features, len(classes))
         shape = Sizes(info.n_features, len(empty["tree"].leaf_of), is_sparse(info))
@@ -152,6 +164,28 @@ random_state, verbose
         check_training(local._state, thorough=True)
         self._local = local
         return self
+
+    def _learn_threshold(self, run: Cluster, local: LabelTreeClassifier, checked: list, rng) -> None:
+        """As `LabelTreeClassifier` does: from the same rows, with a small model that is also trained on the cluster."""
+        masks = run.get(run.each(has_weight, [checked]))
+        firsts = np.cumsum([0, *map(len, masks)])
+        parts, sizes = [], []
+        for rows in rows_for_threshold(np.concatenate(masks), 0, rng):
+            own = np.split(rows, np.searchsorted(rows, firsts[1:-1]))
+            own = [part - first for part, first in zip(own, firsts[:-1], strict=True)]
+            parts.append(run.each(chosen_rows, [checked, own]))
+            sizes.append([len(part) for part in own])
+        held, learned = parts
+        known = run.get(run.combine(add, run.each(rows_of_labels, [learned]))) > 0
+        held = run.each(known_labels, [run.each(encode, [held], None, None)], known)
+        if sum(sizes[0]) < FEWEST or not sum(run.get(run.each(n_labels_of, [held]))):
+            return
+        params = {**self.get_params(deep=False), **params_for_threshold(rng)}
+        model = type(self)(**params).fit(learned).to_local()
+        edges = [0, *(last for _, last in model._scoring_blocks(sum(sizes[0])))]
+        blocks = align(run, held, sizes[0], edges)
+        search = run.combine(add, run.each(search_threshold, [blocks], run.share(model)))
+        local._threshold = run.get(search).best()[0]
 
     def _new_local(self) -> LabelTreeClassifier:
         params = self.get_params(deep=False)
@@ -174,7 +208,7 @@ random_state, verbose
                 raise ValueError(f"class_weight contains labels that are not in y: {unknown[:5]}.")
         if self.class_weight != "balanced":
             return classes, self.class_weight
-        counts = run.get(run.combine(add, run.each(count_labels, [checked], run.call(np.asarray, classes))))
+        counts = run.get(run.combine(add, run.each(count_labels, [checked], run.share(classes))))
         return classes, counts.sum() / (len(classes) * counts.astype(float))
 
     def to_local(self) -> LabelTreeClassifier:

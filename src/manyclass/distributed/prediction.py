@@ -34,9 +34,7 @@ def topk_blocks(model: Any, X: Any, k: int | None) -> tuple[Any, Any]:
     shared, found = delayed(model), []
     blocks = [delayed(_topk, nout=2)(block, shared, k) for block in X.to_delayed().ravel()]
     for item, dtype in ((0, model.classes_.dtype), (1, np.dtype(float))):
-        parts = [
-            da.from_delayed(block[item], (n, k), dtype) for block, n in zip(blocks, X.chunks[0], strict=True)
-        ]
+        parts = [da.from_delayed(block[item], (n, k), dtype) for block, n in zip(blocks, X.chunks[0], strict=True)]
         found.append(da.concatenate(parts))
     return found[0], found[1]
 

@@ -10,7 +10,7 @@ from dask.base import is_dask_collection
 from sklearn.base import clone
 
 from ..core.classes import ClassIndex
-from ..core.columns import ColumnScaling, apply, column_sizes, column_sums, columns_of, larger
+from ..core.columns import ColumnScaling, apply, as_matrix, column_sizes, column_sums, columns_of, larger
 from ..core.inputs import Csr
 from ..core.multilabel import labels_of
 from ..core.protocol import Labels, as_labels
@@ -19,6 +19,7 @@ from ..core.steps import add
 from ..core.validation import NARROW, as_batch, is_indicator, without_padding
 from ..label_tree.estimator import LabelTreeClassifier
 from ..label_tree.parts import ALIGNED, Given, join_batches, rows_at
+from ..metrics import ThresholdSearch
 from .cluster import Cluster
 
 
@@ -164,6 +165,38 @@ def encode(checked: Checked, classes: Array | None, class_weight: Any) -> Given:
     return Given(batch, labels, weight)
 
 
+def chosen_rows(checked: Checked, rows: Array) -> Checked:
+    """Some rows of a partition."""
+    return Checked(*(array[rows] for array in checked))
+
+
+def has_weight(checked: Checked) -> Array:
+    """Whether the weight of each row is above 0."""
+    return checked.weight > 0
+
+
+def rows_of_labels(checked: Checked) -> Array:
+    """The number of rows of each label, with several labels per row."""
+    return np.bincount(checked.y.indices, minlength=checked.y.shape[1])
+
+
+def known_labels(given: Given, known: Array) -> Given:
+    """The rows without labels that are not known."""
+    pointer, label = given.labels
+    kept = known[label]
+    return given._replace(labels=Labels(np.concatenate([[0], np.cumsum(kept)])[pointer], label[kept]))
+
+
+def n_labels_of(given: Given) -> int:
+    """Number of labels of all rows."""
+    return len(given.labels.label)
+
+
+def search_threshold(given: Given, model: LabelTreeClassifier) -> ThresholdSearch:
+    """The micro-F1 of the predictions of a block of rows at each threshold."""
+    return model._search_threshold(as_matrix(given.batch, model.n_features_in_), given.labels)
+
+
 def rows_between(given: Given, first: int, last: int) -> Given:
     """Rows first..last-1."""
     chosen = np.arange(first, last)
@@ -177,17 +210,16 @@ def join(*parts: Given) -> Given:
     return Given(join_batches([part.batch for part in parts]), labels, np.concatenate([part.weight for part in parts]))
 
 
-def edges_of(sizes: list[int]) -> list[int]:
-    """Where to cut all rows: the ends of the partitions, moved to the nearest multiple of `ALIGNED`."""
-    ends = np.cumsum(sizes)
-    inner = np.unique((ends[:-1] + ALIGNED // 2) // ALIGNED * ALIGNED)
-    return [0, *inner[(inner > 0) & (inner < ends[-1])].tolist(), int(ends[-1])]
+def edges_of(n_rows: int, n_parts: int) -> list[int]:
+    """Where to cut all rows: parts of about the same size that begin at multiples of `ALIGNED`."""
+    inner = np.unique(np.linspace(0, n_rows, n_parts + 1)[1:-1].astype(int) // ALIGNED * ALIGNED)
+    return [0, *inner[inner > 0].tolist(), n_rows]
 
 
-def align(run: Cluster, given: list, sizes: list[int]) -> list:
-    """The same rows in parts that begin at multiples of `ALIGNED`; only rows near the ends of partitions move."""
+def align(run: Cluster, given: list, sizes: list[int], edges: list[int]) -> list:
+    """The same rows, cut at the edges instead."""
     firsts = np.concatenate([[0], np.cumsum(sizes)]).tolist()
-    edges, out = edges_of(sizes), []
+    out = []
     for first, last in pairwise(edges):
         own = []
         for number, begin in enumerate(firsts[:-1]):

@@ -69,6 +69,7 @@ _FEWEST_PAIRS, _HELD_OUT = 4096, 0.2  # (leaf, row) pairs, and the share of held
 _MOST_PAIRS = 1 << 18  # for nearest rows, of the sampled leaves together
 FEW_LABELS = 512  # for which an exact decomposition is fast
 _LABELS_AT_A_TIME = 1 << 12  # whose sums are in memory together
+_SHORT = 1 << 16  # length of columns whose products are computed together: 32 MB
 
 
 class _Plan(NamedTuple):
@@ -389,7 +390,7 @@ def _picker(plan: _Plan) -> Callable:
 def _train(plan: _Plan, pairs: list, costs: np.ndarray, start: Start, leaf: bool) -> list:
     """The weights of all routers, or of all leaves, in chunks of nodes."""
     nodes = np.flatnonzero(costs)
-    edges = divide_work(costs[nodes], costs.sum() / plan.run.n_chunks)
+    edges = divide_work(costs[nodes], costs.sum() / plan.run.n_chunks(int(costs.sum())))
     chunks = [nodes[first:last] for first, last in pairwise(edges)]
     options = plan.options
     if not leaf and options.margin > 0.0:  # paths are chosen by probabilities, which the logistic loss estimates
@@ -551,17 +552,18 @@ class SumsOfRows:
         return self._product(back, grid_of_back, scaled, self.sizes.n_features, None)
 
     def _product(self, product: Callable, grid_of: Callable, basis: Any, n: int, scale: Any) -> Any:
-        """A few columns at a time, because exact sums take twice the memory."""
+        """A few columns of long products at a time, because exact sums take twice the memory."""
         run, found = self.run, []
         step = run.call(grid_of, basis, self.bounds)
-        for first in range(0, min(N_DIMS, *self.sizes[:2]), LANES):
-            columns = run.call(_columns, basis, first)
+        width = N_DIMS if n <= _SHORT else LANES
+        for first in range(0, min(N_DIMS, *self.sizes[:2]), width):
+            columns = run.call(_columns, basis, first, width)
             found.append(run.call(_scaled, run.combine(add, run.each(product, [self.parts], columns, step, n)), scale))
         return run.call(_side_by_side, *found)
 
 
-def _columns(basis: np.ndarray, first: int) -> np.ndarray:
-    return np.ascontiguousarray(basis[:, first : first + LANES])
+def _columns(basis: np.ndarray, first: int, width: int) -> np.ndarray:
+    return np.ascontiguousarray(basis[:, first : first + width])
 
 
 def _side_by_side(*columns: np.ndarray) -> np.ndarray:

@@ -193,6 +193,13 @@ class ThresholdSearch:
         self._correct += np.bincount(steps[np.asarray(correct, bool)[kept]], minlength=self._STEPS)
         self._n_true += n_true
 
+    def __add__(self, other: "ThresholdSearch") -> "ThresholdSearch":
+        """The counts of the rows of both."""
+        both = ThresholdSearch()
+        for name, count in vars(self).items():
+            setattr(both, name, count + getattr(other, name))
+        return both
+
     @property
     def f1(self) -> np.ndarray:
         """Micro-F1 at each threshold."""
