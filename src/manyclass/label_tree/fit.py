@@ -41,6 +41,7 @@ from .parts import (
     prepare,
     router_pairs,
     row_lengths,
+    rows_at,
     sparse_sums,
     sums,
     take,
@@ -192,7 +193,7 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
 
 def _strength(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start) -> float:
     """C of the leaves: less than at the routers if held-out rows of a sample of leaves are predicted better with it."""
-    pieces, most, rng = _sample(plan, pairs, n_pairs)
+    pieces, most, rng = _sample(plan, _picker(plan), pairs, n_pairs)
     job = _Job(plan.options, start, np.float32(0.0), True)
     better = plan.run.get(plan.run.call(_is_better, pieces, plan.tree, plan.scale, job, most, rng))
     return WEAKER_C if better else plan.options.C
@@ -214,13 +215,13 @@ def _is_better(pieces: list, tree: LabelTree, scale: Scale, job: _Job, most: int
     return bool(gained - lost > 2.0 * math.sqrt(gained + lost))
 
 
-def _sample(plan: _Plan, pairs: list, n_pairs: np.ndarray) -> tuple[list, int, np.random.Generator]:
+def _sample(plan: _Plan, taken: Callable, pairs: list, n_pairs: np.ndarray) -> tuple[list, int, np.random.Generator]:
     """The rows of a random fifth of the leaves, about how many pairs they are, and the generator."""
     rng = np.random.default_rng(plan.options.seed)
     most = max(_FEWEST_PAIRS, min(int(n_pairs.sum()) // 5, _MOST_PAIRS))
     leaves = rng.permutation(np.flatnonzero(n_pairs))
     leaves = np.sort(leaves[: 1 + np.searchsorted(np.cumsum(n_pairs[leaves]), most)])
-    return plan.run.each(take_rows, [plan.parts, pairs], leaves), most, rng
+    return plan.run.each(taken, [plan.parts, pairs], leaves), most, rng
 
 
 def _held_out(pieces: list, most: int, rng: np.random.Generator) -> tuple[Piece, Pairs, Pairs]:
@@ -235,7 +236,7 @@ def _held_out(pieces: list, most: int, rng: np.random.Generator) -> tuple[Piece,
 
 def _held_out_scores(piece: Piece, held: Pairs, tree: LabelTree, blocks: PackedBlocks, n_features: int) -> Iterator:
     """(leaf, rows, scores, which outputs are true) of the held-out rows of each leaf."""
-    batch, factor = piece.rows.batch, piece.rows.factor
+    batch, factor = rows_at(piece.rows.batch, held.row), piece.rows.factor[held.row]
     if isinstance(batch, Csr):
         values = batch.values * np.repeat(factor, np.diff(batch.indptr))
         X = sp.csr_array((values, batch.indices, batch.indptr), shape=(len(factor), n_features))
@@ -243,14 +244,13 @@ def _held_out_scores(piece: Piece, held: Pairs, tree: LabelTree, blocks: PackedB
         X = batch.values * factor[:, None]
     weight = np.zeros((n_features, blocks.bias.shape[1]), np.float32)
     for node in np.unique(held.node):
-        row, size = held.row[held.node == node], int(tree.size[node])
+        own, size = np.flatnonzero(held.node == node), int(tree.size[node])
         feature = blocks.feature[slice(*blocks.first[node : node + 2])]
         weight[feature] = weights_of(blocks, node)
-        scores = X[row] @ weight + blocks.bias[node]
+        scores = X[own] @ weight + blocks.bias[node]
         weight[feature] = 0.0
-        place = np.arange(size, dtype=np.uint64)
-        true = (held.true[held.node == node, None] >> place & np.uint64(1)).astype(bool)
-        yield node, row, scores[:, :size], true
+        true = (held.true[own, None] >> np.arange(size, dtype=np.uint64) & np.uint64(1)).astype(bool)
+        yield node, held.row[own], scores[:, :size], true
 
 
 def _neighbors(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start) -> Neighbors | None:
@@ -264,7 +264,7 @@ def _neighbors(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start) -> N
     kept = rows_to_keep(labels, weights, n_features, len(plan.counts.label), options.seed)
     if not len(kept):
         return None
-    pieces, most, rng = _sample(plan, pairs, n_pairs)
+    pieces, most, rng = _sample(plan, take_rows, pairs, n_pairs)
     job = _Job(options, start, np.float32(0.0), True)
     slope = run.get(run.call(_slope, pieces, plan.tree, plan.scale, job, kept, most, rng))
     if slope == 0.0:
