@@ -102,7 +102,7 @@ def test_predictions_are_of_the_kind_of_y(tagged, dtype):
 def test_one_label_a_row_is_the_same_tree_as_a_vector_or_a_matrix(text):
     X, y = text
     Y = sp.csr_array((np.ones(len(y)), y, np.arange(len(y) + 1)))
-    vector, matrix = (LabelTreeClassifier(random_state=0, arity=4, beam=2).fit(X, labels) for labels in (y, Y))
+    vector, matrix = (LabelTreeClassifier(random_state=0, arity=4, beam=2, C=1).fit(X, labels) for labels in (y, Y))
     assert (vector.multilabel_, matrix.multilabel_) == (False, True)
     assert bytes_of(vector) == bytes_of(matrix)
     np.testing.assert_array_equal(vector.predict(X), matrix.predict_topk(X, 1)[0].ravel())

@@ -25,6 +25,7 @@ from .vocabulary import current_columns, joined_columns
 _DENSE_CELLS = 1 << 30  # limit of a dense matrix of predictions
 _THRESHOLD = 0.5  # if there are too few rows to learn it
 _HELD_OUT, _LEARNED = 0.1, 0.2  # shares of the rows from which `fit` learns the threshold
+_ENOUGH = 1000  # rows; of fewer, the small model learns all that are not held out
 
 
 class MultilabelClassifier(ManyClassifier):
@@ -120,6 +121,7 @@ class MultilabelClassifier(ManyClassifier):
         held, learned = rows_for_threshold(weights > 0, self._n_learned_first(), rng)
         known = np.bincount(matrix[learned].indices, minlength=matrix.shape[1]) > 0
         truth = sp.csr_array(matrix[held].multiply(known))
+        truth.eliminate_zeros()
         if len(held) < FEWEST or not truth.nnz:
             return
         part: Any = clone(self).set_params(**params_for_threshold(rng))
@@ -398,7 +400,8 @@ def rows_for_threshold(has_weight: np.ndarray, first: int, rng) -> tuple[np.ndar
     """
     rows = first + rng.permutation(len(has_weight) - first)
     rows = rows[has_weight[rows]]
-    n_held, n_learned = (int(share * len(rows)) for share in (_HELD_OUT, _LEARNED))
+    n_held = int(_HELD_OUT * len(rows))
+    n_learned = max(int(_LEARNED * len(rows)), min(_ENOUGH, len(rows) - n_held))
     return np.sort(rows[:n_held]), np.sort(rows[n_held : n_held + n_learned])
 
 
