@@ -25,7 +25,7 @@ from .vocabulary import current_columns, joined_columns
 _DENSE_CELLS = 1 << 30  # limit of a dense matrix of predictions
 _THRESHOLD = 0.5  # if there are too few rows to learn it
 _HELD_OUT, _LEARNED = 0.1, 0.2  # shares of the rows from which `fit` learns the threshold
-_ENOUGH = 1000  # rows; of fewer, the small model learns all that are not held out
+_ENOUGH = 1000  # rows that the small model learns at least, if so many are not held out
 
 
 class MultilabelClassifier(ManyClassifier):
@@ -113,7 +113,7 @@ class MultilabelClassifier(ManyClassifier):
         return self
 
     def _learn_threshold(self, X, matrix: sp.csr_array, weights: np.ndarray, rng) -> None:
-        """Learn the threshold from other rows than those of a model that is trained on a fifth of the rows.
+        """Learn the threshold from other rows than those of a small model, which learns a fifth of the rows.
 
         A model of all rows would take longer, and its best threshold is nearly the same. Labels that the small model
         does not know would make it too low, and are left out.

@@ -141,19 +141,20 @@ random_state, verbose
         checked, infos = checked_parts(run, partitions(X, y, sample_weight), local)
         info = agreed(infos)
         classes, class_weight = self._classes(run, checked, info)
+        _describe(local, info)
+        rng = check_random_state(local.random_state)
+        local._resolve(info.n_features, info.sparse, classes, rng)
+        if info.multilabel and self.threshold == "auto":
+            self._learn_threshold(run, local, checked, rng)
         given = run.each(encode, [checked], None if info.multilabel else run.share(classes), class_weight)
+        del checked
         sizes = run.get(run.each(n_rows_of, [given]))
         kept = [(one, size) for one, size in zip(given, sizes, strict=True) if size]
         if not kept:
             raise ValueError("Sample weights must contain at least one non-zero number: there is no row to learn from.")
         given, sizes = map(list, zip(*kept, strict=True))
         given = align(run, given, sizes, edges_of(sum(sizes), run.n_parts))
-        _describe(local, info)
-        rng = check_random_state(local.random_state)
-        local._resolve(info.n_features, info.sparse, classes, rng)
-        if info.multilabel and self.threshold == "auto":
-            self._learn_threshold(run, local, checked, rng)
-        del checked
+        del kept  # its rows would be held twice
         given, columns = scale_columns(run, given, info.n_features, local._dense_columns)
         empty = local._model.init(local._options, info.n_features, len(classes))
         shape = Sizes(info.n_features, len(empty["tree"].leaf_of), is_sparse(info))

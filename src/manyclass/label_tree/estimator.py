@@ -44,9 +44,10 @@ class LabelTreeClassifier(MultilabelClassifier):
     C : float or "auto", default="auto"
         In `fit`, the inverse of the regularization strength, as in scikit-learn's `LinearSVC` and
         `LogisticRegression`; the penalty is on the distance of the weights from those at the start. 1e-9 to 1,000,000.
-        "auto": for text, which is sparse with more than 256 features, 0.5 with several labels per row and 1 with one.
-        Leaves then have 0.3 if held-out rows of some leaves are predicted better with it. For other rows, 10. It is
-        less with more than 5 labels per row, because such labels are noisy. Routers of text have 10 times as much.
+        "auto", for text (sparse rows of more than 256 features): 0.5 with several labels per row. With one label per
+        row it is 1, or 0.3 in the leaves of a tree if held-out rows are predicted better with it. For other rows it is
+        10. Above 5 labels per row it is divided by a fifth of their number, because such labels are noisy. Routers of
+        text have the logistic loss and 10 x C, or 10 where `fit` chose 0.3 for the leaves.
     rate : float or "auto", default="auto"
         Learning rate of SGD in `partial_fit`, 1e-9 to 1,000,000. "auto": 2 with one label per row and 1 with several
         or after `fit`, less after a `fit` with more than 5 labels per row.
@@ -59,8 +60,8 @@ class LabelTreeClassifier(MultilabelClassifier):
         Scale every row to length 1. "auto": for text only, that is, for sparse rows of more than 256 features.
     threshold : float or "auto", default="auto"
         With several labels per row, `predict` returns the labels above this probability; 0 to 1. "auto": the threshold
-        with the highest micro-F1 on held-out rows, learned by `fit`, which takes about a quarter longer, and again by
-        `calibrate`. 0.5 with fewer than 200 rows and before `fit`.
+        with the highest micro-F1 on held-out rows, learned by `fit` and again by `calibrate`. `fit` then takes about a
+        quarter longer, up to twice as long with few rows. 0.5 with fewer than 200 rows and before `fit`.
     n_epochs : int, default=20
         Maximum number of passes over the rows in `fit`, 1 to 1,000,000. A node stops when a pass changes little.
     n_trees : int, default=1

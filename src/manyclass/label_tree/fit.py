@@ -56,7 +56,7 @@ N_DIMS = 64  # in which labels are grouped
 FEW_ROWS = 3.0  # per label: up to here votes have their full weight
 TAXONOMY = np.float32(1.0)  # weight of a taxonomy against the mean rows where labels are grouped
 ROUTER_C = 10.0  # times C: the logistic loss of routers is flatter than the squared hinge loss of leaves
-WEAKER_C = 0.3  # of leaves with text of one label per row, instead of 1
+USUAL_C, WEAKER_C = 1.0, 0.3  # of the leaves of text with one label per row
 N_SAMPLE = 1 << 14  # (node, row) pairs from which the start is calibrated
 # Weights of sparse rows are left out up to the absolute value 4 / rows per label, at least 0.1 and at most 1, and those
 # of routers up to 0.7 times it. On held-out rows of text, 1 is more accurate than 0.1 with 4 rows per label; 0.4 is
@@ -66,8 +66,8 @@ MOST_RECORDS = 1 << 18  # blocks that one call of the trainer may write: bounds 
 _POWER_STEPS, _SWEEPS = 2, 10  # of the randomised SVD, of two-means
 _NEWTON_STEPS, _PENALTY = 50, 1e-3  # of the calibration
 _MANY, _EVERY = 1 << 14, 7  # rows of a regression that begins with a part of them: every seventh
-_FEWEST_PAIRS, _HELD_OUT = 4096, 0.2  # (leaf, row) pairs, and the share of held-out rows, for nearest rows
-_MOST_PAIRS = 1 << 18  # for nearest rows, of the sampled leaves together
+_FEWEST_PAIRS, _HELD_OUT = 4096, 0.2  # (leaf, row) pairs, and the share of held-out rows, for C and nearest rows
+_MOST_PAIRS = 1 << 18  # of the sampled leaves together
 FEW_LABELS = 512  # for which an exact decomposition is fast
 _LABELS_AT_A_TIME = 1 << 12  # whose sums are in memory together
 _SHORT = 1 << 16  # length of columns whose products are computed together: 32 MB
@@ -170,7 +170,7 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
     """
     run, chosen = plan.run, plan.options.C < 0
     if chosen:
-        plan = plan.replace(C=1.0)
+        plan = plan.replace(C=USUAL_C)
     pairs = run.each(router_pairs, [plan.parts], plan.tree)
     work = run.get(run.combine(add, run.each(work_of, [plan.parts, pairs], plan.n_nodes)))
     start, bias = _start(plan, pairs, work[0], False)
@@ -192,31 +192,34 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
 
 
 def _strength(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start) -> float:
-    """C of the leaves: less than at the routers if held-out rows of a sample of leaves are predicted better with it."""
+    """C of the leaves: `WEAKER_C` if it predicts more held-out rows correctly, by more than two standard errors.
+
+    Rows count equally, whatever their weights.
+    """
     pieces, most, rng = _sample(plan, _picker(plan), pairs, n_pairs)
-    job = _Job(plan.options, start, np.float32(0.0), True)
-    better = plan.run.get(plan.run.call(_is_better, pieces, plan.tree, plan.scale, job, most, rng))
-    return WEAKER_C if better else plan.options.C
+    smallest, right = smallest_weight(plan.counts.label, plan.sparse, True), []
+    for C in (plan.options.C, WEAKER_C):
+        job = _Job(plan.options._replace(C=C), start, smallest, True)
+        right.append(plan.run.call(_is_right, pieces, plan.tree, plan.scale, job, most, rng))
+    before, after = map(plan.run.get, right)
+    gained, lost = np.sum(after & ~before), np.sum(before & ~after)
+    return WEAKER_C if gained - lost > 2.0 * math.sqrt(gained + lost) else plan.options.C
 
 
 @one_blas_thread
-def _is_better(pieces: list, tree: LabelTree, scale: Scale, job: _Job, most: int, rng: np.random.Generator) -> bool:
-    """Whether leaves with `WEAKER_C` predict more held-out rows correctly, by more than two standard errors."""
+def _is_right(
+    pieces: list, tree: LabelTree, scale: Scale, job: _Job, most: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Whether the held-out rows of a sample of leaves are predicted correctly within their leaves."""
     piece, learned, held = _held_out(pieces, most, rng)
-    right = [np.zeros((2, 0), bool)]
-    blocks = []
-    for C in (job.options.C, WEAKER_C):
-        own = job._replace(options=job.options._replace(C=C))
-        blocks.append(join(tree, own.options, [train_pairs(piece.rows, learned, tree, scale, own)]))
-    for two in zip(*(_held_out_scores(piece, held, tree, one, len(scale.inverse)) for one in blocks), strict=True):
-        right.append(np.stack([true[np.arange(len(true)), scores.argmax(axis=1)] for _, _, scores, true in two]))
-    before, after = np.concatenate(right, axis=1)
-    gained, lost = np.sum(after & ~before), np.sum(before & ~after)
-    return bool(gained - lost > 2.0 * math.sqrt(gained + lost))
+    blocks = join(tree, job.options, [train_pairs(piece.rows, learned, tree, scale, job)])
+    found = _held_out_scores(piece, held, tree, blocks, len(scale.inverse))
+    right = [true[np.arange(len(true)), scores.argmax(axis=1)] for _, _, scores, true in found]
+    return np.concatenate([np.empty(0, bool), *right])
 
 
 def _sample(plan: _Plan, taken: Callable, pairs: list, n_pairs: np.ndarray) -> tuple[list, int, np.random.Generator]:
-    """The rows of a random fifth of the leaves, about how many pairs they are, and the generator."""
+    """The rows of random leaves with a fifth of the pairs, about how many pairs they are, and the generator."""
     rng = np.random.default_rng(plan.options.seed)
     most = max(_FEWEST_PAIRS, min(int(n_pairs.sum()) // 5, _MOST_PAIRS))
     leaves = rng.permutation(np.flatnonzero(n_pairs))
