@@ -90,8 +90,9 @@ class SpectralTreeClassifier(MultilabelClassifier):
         Train at the end of a random path, not of the most likely one.
     threshold : float or "auto", default="auto"
         With several labels per row, `predict` returns the labels above this probability, 0 to 1. "auto": the threshold
-        with the highest micro-F1 on held-out rows, learned by `fit`, which takes about a quarter longer, and again by
-        `calibrate`; 0.5 with fewer than 200 rows. Use `predict_topk` for a fixed number of labels.
+        with the highest micro-F1 on held-out rows, learned by `fit` and again by `calibrate`; 0.5 with fewer than 200
+        rows. `fit` then takes about a quarter longer, up to twice as long with few rows. Use
+        `predict_topk` for a fixed number of labels.
     learner : "auto", "sgd", "adagrad", "normalized-adagrad" or a learner, default="auto"
         Update rule of the predictors. "auto": `SGD` for text, otherwise `NormalizedAdaGrad(rate=4)`. With `rank`, the
         rule is always AdaGrad, with the learner's rate or 0.5 for "auto".
