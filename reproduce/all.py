@@ -1,7 +1,7 @@
 """Rerun the papers, two scripts at a time, and write docs/reproduction.md. See --help.
 
 A script that fails or takes too long is named at the end, as is one without its data; the others run all the same.
-The output of a script is printed when it ends. Scripts about time run alone, after the others.
+The output of a script is printed when it ends. Scripts that measure time run alone, after the others.
 """
 
 import argparse
@@ -34,7 +34,7 @@ class Step:
 
     script: str
     options: tuple[str, ...] = ()
-    alone: bool = False  # its table is about time
+    alone: bool = False  # it measures time
 
     @property
     def line(self) -> str:

@@ -13,7 +13,7 @@ from scipy.linalg import eigh
 from scipy.special import expit
 from sklearn.utils.extmath import row_norms
 
-from ..core.inputs import Csr
+from ..core.columns import as_matrix
 from ..core.state import Scale, Seen, State, make
 from ..core.steps import Here, add, one_blas_thread
 from .fit_kernels import Pairs, Start, Trained, Weights, fit_nodes, left_out_scores
@@ -239,18 +239,13 @@ def _held_out(pieces: list, most: int, rng: np.random.Generator) -> tuple[Piece,
 
 def _held_out_scores(piece: Piece, held: Pairs, tree: LabelTree, blocks: PackedBlocks, n_features: int) -> Iterator:
     """(leaf, rows, scores, which outputs are true) of the held-out rows of each leaf."""
-    batch, factor = rows_at(piece.rows.batch, held.row), piece.rows.factor[held.row]
-    if isinstance(batch, Csr):
-        values = batch.values * np.repeat(factor, np.diff(batch.indptr))
-        X = sp.csr_array((values, batch.indices, batch.indptr), shape=(len(factor), n_features))
-    else:
-        X = batch.values * factor[:, None]
+    X, factor = as_matrix(rows_at(piece.rows.batch, held.row), n_features), piece.rows.factor[held.row, None]
     weight = np.zeros((n_features, blocks.bias.shape[1]), np.float32)
     for node in np.unique(held.node):
         own, size = np.flatnonzero(held.node == node), int(tree.size[node])
         feature = blocks.feature[slice(*blocks.first[node : node + 2])]
         weight[feature] = weights_of(blocks, node)
-        scores = X[own] @ weight + blocks.bias[node]
+        scores = (X[own] @ weight) * factor[own] + blocks.bias[node]
         weight[feature] = 0.0
         true = (held.true[own, None] >> np.arange(size, dtype=np.uint64) & np.uint64(1)).astype(bool)
         yield node, held.row[own], scores[:, :size], true
