@@ -141,7 +141,7 @@ def main() -> None:
         f"{when()}; {options.rows:,} random rows per model, {min(1000, options.rows):,} test rows for all of "
         "WordNet. The difference is that between the score of `predict_topk` and the sum of the parts of `explain`, "
         "for the label and the runner-up; relative to the score "
-        "if above 1. Processor time per explanation, on a machine that was busy with other work.\n\n"
+        "if above 1. Processor time per explanation.\n\n"
         f"{markdown_table(head, rows)}\n"
     )
 

@@ -5,7 +5,7 @@ linear, and a number with a name for everything else.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -46,8 +46,7 @@ class Parts(NamedTuple):
     feature: np.ndarray  # (feature,) features with a value
     contribution: np.ndarray  # (feature,) f8
     terms: dict[str, float]  # all other parts, by name
-    path: list[Step]
-    reached: bool  # whether the label was scored; otherwise this is the score that it would have
+    steps: Callable[[], list[Step]]  # the decisions from the root to the label; not computed for the runner-up
     nearest: Sequence[tuple[int, float]] = ()  # (label, cosine) of label means, the nearest first
 
     @property
@@ -101,7 +100,7 @@ def choice_step(node: int, child: int, place: int, at: Outputs, x: np.ndarray) -
 # -- what users get ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Contribution:
     """What one feature adds to the score of the label, and to that of the runner-up."""
 
@@ -117,7 +116,7 @@ class Contribution:
         return self.contribution - self.runner_up
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Decision:
     """The decision at one node on the path to the label."""
 
@@ -129,7 +128,7 @@ class Decision:
     features: list[tuple[str, float]]  # what the features add to the margin, the largest first
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """Why a label has its score. Returned by `explain`.
 
@@ -330,19 +329,22 @@ class ExplanationMixin:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
         X, words = self._one_row(x)
         names = self._names_of_features(feature_names, words)
-        best = self._predict(X, min(2, self._index.n_current)).labels[0].tolist()
+        found = self._predict(X, min(2, self._index.n_current))
+        best, scores = found.labels[0].tolist(), found.scores[0].tolist()
         own = best[0] if label is None else self._id_of(label)
-        others = [one for one in best if one != own][:1]
+        ids = [own, *(one for one in best if one != own)][:2]
         options, batch = self._prediction_options(), self._batch(X)
-        ids = [own, *others]
         merged = [self._index.parts_of(one) for one in ids]
-        found = iter(self._model.explain(options, self._state, batch, [one for part in merged for one in part]))
+        scored = {one for one, score in zip(best, scores, strict=True) if score > -math.inf}
+        if own not in scored or any(len(part) > 1 for part in merged):
+            scored = set(self._model.score(options, self._state, batch).labels.tolist())
+        labels = [one for part in merged for one in part]
+        parts = dict(zip(labels, self._model.explain(options, self._state, batch, labels), strict=True))
         # Of classes that were merged, the one with the highest score.
-        parts = [max((next(found) for _ in part), key=lambda one: (one.reached, one.total)) for part in merged]
-        nearest = [pair for pair in parts[0].nearest if self._index.is_current(pair[0])][:_NEAREST]
-        return self._explanation(ids, parts, nearest, names, X, int(k))
+        chosen = [max(part, key=lambda one: (one in scored, parts[one].total)) for part in merged]
+        return self._explanation(ids, [parts[one] for one in chosen], chosen[0] in scored, names, X, int(k))
 
-    def _explanation(self, ids, parts: list[Parts], nearest, names, X, k: int) -> Explanation:
+    def _explanation(self, ids, parts: list[Parts], scored: bool, names, X, k: int) -> Explanation:
         own, other = parts[0], parts[1] if len(parts) > 1 else None
         feature, amounts = own.feature, np.zeros((2, len(own.feature)))
         amounts[0] = own.contribution
@@ -350,10 +352,12 @@ class ExplanationMixin:
             amounts[1] = other.contribution
         order = np.argsort(-np.abs(amounts[0] - amounts[1]), kind="stable")
         best, rest = order[:k], order[k:]
+        nearest = [pair for pair in own.nearest if self._index.is_current(pair[0])][:_NEAREST]
         labels = self._shown_labels([*ids, *(label for label, _ in nearest)])
-        value = X[0] if not sp.issparse(X) else dict(zip(X.indices.tolist(), X.data.tolist(), strict=True))
+        cells = zip(X.indices.tolist(), X.data.tolist(), strict=True) if sp.issparse(X) else enumerate(X[0].tolist())
+        value = dict(cells)
         contributions = [
-            Contribution(f, names(f), float(value[f]) if not sp.issparse(X) else value.get(f, 0.0), *pair)
+            Contribution(f, names(f), value.get(f, 0.0), *pair)
             for f, *pair in zip(feature[best].tolist(), *amounts[:, best].tolist(), strict=True)
         ]
         return Explanation(
@@ -361,14 +365,14 @@ class ExplanationMixin:
             runner_up=labels[1] if other is not None else None,
             score=own.total,
             runner_up_score=other.total if other is not None else -math.inf,
-            scored=own.reached,
+            scored=scored,
             contributions=contributions,
             other_features=float(amounts[0, rest].sum()),
             other_features_runner_up=float(amounts[1, rest].sum()),
             n_other_features=len(rest),
             terms=own.terms,
             runner_up_terms=other.terms if other is not None else {},
-            path=[self._decision(step, feature, names, k) for step in own.path],
+            path=[self._decision(step, feature, names, k) for step in own.steps()],
             nearest=list(zip(labels[len(ids) :], (cosine for _, cosine in nearest), strict=True)),
         )
 

@@ -336,7 +336,7 @@ def parts_of_leaf(state: State, batch: Batch, nodes: np.ndarray, scores: dict, l
     nothing, out = np.zeros(len(value)), []
     for label in labels:
         score = scores.get(label, -math.inf)
-        out.append(Parts(feature, nothing, {"log share in the leaf": score}, path, score > -math.inf))
+        out.append(Parts(feature, nothing, {"log share in the leaf": score}, path.copy))
     return out
 
 

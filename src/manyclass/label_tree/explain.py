@@ -5,6 +5,7 @@ not. Several trees, nearest training rows and independent labels add terms of th
 """
 
 import math
+from functools import partial
 
 import numpy as np
 from scipy.special import log_expit
@@ -37,10 +38,8 @@ class Look:
             size = int(self.tree.size[node])
             start = start_of(self.options, bool(self.tree.is_leaf[node]))
             weight = weights_at(self.blocks, node, self.feature, start)[:, :size].astype(np.float64)
-            at = softmax_outputs(self.blocks.bias[node, :size].astype(np.float64), weight, self.x)
-            if self.options.loss != SOFTMAX:
-                at = at._replace(log_probability=log_expit(at.score))
-            self._nodes[node] = at
+            outputs = softmax_outputs if self.options.loss == SOFTMAX else _sigmoid_outputs
+            self._nodes[node] = outputs(self.blocks.bias[node, :size].astype(np.float64), weight, self.x)
         return self._nodes[node]
 
     def path(self, label: int) -> list[tuple[int, int]]:
@@ -69,6 +68,12 @@ class Look:
             choice_step(node, int(self.tree.outputs[node, place]), place, self.node(node), self.x)
             for node, place in self.path(label)[:-1]
         ]
+
+
+def _sigmoid_outputs(bias: np.ndarray, weight: np.ndarray, x: np.ndarray) -> Outputs:
+    """The outputs of a node that a row takes or not, each for itself."""
+    score = bias + x @ weight
+    return Outputs(bias, weight, score, log_expit(score))
 
 
 def weights_at(blocks: Blocks | PackedBlocks, node: int, features: np.ndarray, start: float) -> np.ndarray:
@@ -112,26 +117,26 @@ def explain_trees(options: Options, state: State, batch: Batch, labels: list[int
     """The scores of some labels for a single row, in parts."""
     row = row_for(options, state, batch)
     looks = [Look(options, tree, blocks, row) for tree, blocks in trees]
-    found = [_search(options, state, batch, tree, with_labels=len(trees) > 1) for tree in trees]
+    found = [_search(options, state, batch, tree) for tree in trees] if len(trees) > 1 else []
     distances = _distance_terms(options, state, batch, labels, trees[0]) if "neighbors" in state else {}
-    out = [_parts(options, looks, found, label, distances.get(label)) for label in labels]
     nearest = nearest_means(looks[0], labels)
-    return [parts._replace(nearest=nearest) for parts in out]
+    return [_parts(options, looks, found, label, distances.get(label), nearest) for label in labels]
 
 
-def _parts(options: Options, looks: list[Look], found: list[Found], label: int, distance: float | None) -> Parts:
+def _parts(
+    options: Options, looks: list[Look], found: list[Found], label: int, distance: float | None, nearest: list
+) -> Parts:
     feature, x = looks[0].feature, looks[0].x
     known = [t for t, look in enumerate(looks) if label < len(look.tree.leaf_of) and look.tree.leaf_of[label] >= 0]
     if not known:
-        return Parts(feature, np.zeros(len(x)), {"no training row": -math.inf}, [], False)
-    reached = [t for t in known if looks[t].tree.leaf_of[label] in found[t].leaves[0]]
-    used = reached or known
-    own = [looks[t].parts(label) for t in used]
+        return Parts(feature, np.zeros(len(x)), {"no training row": -math.inf}, list, nearest)
     if len(looks) == 1:
-        contribution, terms = own[0]
+        contribution, terms = looks[0].parts(label)
         if distance is not None:
             terms[ROWS] = distance
-        return Parts(feature, contribution, terms, looks[0].steps(label), bool(reached))
+        return Parts(feature, contribution, terms, partial(looks[0].steps, label), nearest)
+    used = [t for t in known if looks[t].tree.leaf_of[label] in found[t].leaves[0]] or known
+    own = [looks[t].parts(label) for t in used]
     # log of a mean = mean of the logs, each with its share of the sum, + entropy of the shares - log of the number.
     norms = [0.0 if options.multilabel else _norm(found[t]) for t in used]
     logs = np.array([c.sum() + sum(terms.values()) for c, terms in own]) - norms
@@ -144,15 +149,15 @@ def _parts(options: Options, looks: list[Look], found: list[Found], label: int, 
         joined[NORM] = -float(share @ norms)
     joined[TREES] = -float(share @ (logs - np.logaddexp.reduce(logs))) - math.log(len(looks))
     best = looks[used[int(np.argmax(share))]]
-    return Parts(feature, share @ np.array([c for c, _ in own]), joined, best.steps(label), bool(reached))
+    return Parts(feature, share @ np.array([c for c, _ in own]), joined, partial(best.steps, label), nearest)
 
 
-def _search(options: Options, state: State, batch: Batch, tree: tuple, with_labels: bool) -> Found:
+def _search(options: Options, state: State, batch: Batch, tree: tuple) -> Found:
     """The leaves that a row reaches, and all their labels with scores."""
-    most = min(options.beam * options.arity, len(tree[0].leaf_of)) if with_labels else 0
+    most = min(options.beam * options.arity, len(tree[0].leaf_of))
     leaves, work = np.empty((1, options.beam), np.int32), np.zeros((1, 4), np.int64)
     out = Found(leaves, np.empty((1, most), np.int32), np.empty((1, most)), work)
-    predict_batch(*tree, state["scale"], batch, options, out, not with_labels)
+    predict_batch(*tree, state["scale"], batch, options, out, False)
     return out
 
 
@@ -187,20 +192,17 @@ def nearest_means(look: Look, labels: list[int]) -> list[tuple[int, float]]:
     nodes, blocks = look.tree, look.blocks
     length = float(np.linalg.norm(look.x))
     leaves = {int(nodes.leaf_of[label]) for label in labels if label < len(nodes.leaf_of)} - {-1}
-    found, cosines = [np.empty(0, np.int32)], [np.empty(0)]
+    found: list[tuple[int, float]] = []
     for leaf in sorted(leaves) if length > 0 else ():
         size = int(nodes.size[leaf])
         if isinstance(blocks, PackedBlocks):
-            product, squares = look.x @ look.node(leaf).weight, np.zeros(blocks.bias.shape[1])
+            at, squares = look.node(leaf), np.zeros(blocks.bias.shape[1])
             square_sums(blocks, leaf, squares)
-            squares = squares[:size]
+            product, squares = at.score - at.bias, squares[:size]
         else:
             record = records_of(blocks, leaf, look.feature)
             product = look.x[record >= 0] @ blocks.total[record[record >= 0], :size].astype(np.float64)
             squares = blocks.sq_norm[leaf, :size]
         cosine = np.divide(product, length * np.sqrt(np.maximum(squares, 0)), out=np.zeros(size), where=squares > 0)
-        found.append(nodes.outputs[leaf, :size])
-        cosines.append(np.clip(cosine, -1, 1))
-    cosine = np.concatenate(cosines)
-    order = np.argsort(-cosine, kind="stable")
-    return list(zip(np.concatenate(found)[order].tolist(), cosine[order].tolist(), strict=True))
+        found += zip(nodes.outputs[leaf, :size].tolist(), np.clip(cosine, -1, 1).tolist(), strict=True)
+    return sorted(found, key=lambda pair: -pair[1])

@@ -169,11 +169,11 @@ def explain(options: Options, state: State, batch: Batch, labels: list[int]) -> 
     out = []
     for label in labels:
         if label >= n_known:
-            out.append(Parts(feature, np.zeros(len(value)), {"no training row": -math.inf}, [], False))
+            out.append(Parts(feature, np.zeros(len(value)), {"no training row": -math.inf}, list))
             continue
         own = columns.weight[:, label] if options.rank else columns.weight[lines, label]
         weight = projection.weight[lines].astype(np.float64) @ own if options.rank else own.astype(np.float64)
-        out.append(Parts(feature, value * weight, {"bias": float(columns.bias[label])}, [], True))
+        out.append(Parts(feature, value * weight, {"bias": float(columns.bias[label])}, list))
     return out
 
 

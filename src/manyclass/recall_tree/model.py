@@ -328,16 +328,19 @@ def _parts_of(options: Options, state: State, row: tuple, label: int, home: int 
     feature, value = row
     scorer, tree = state["scorer"], state["tree"]
     if label >= len(scorer.bias):
-        return Parts(feature, np.zeros(len(value)), {"no training row": -math.inf}, [], False)
-    terms, path, node = {"bias": float(scorer.bias[label])}, [], -1 if home is None else home
-    while node >= 0:
-        if node > 0 and options.path_features != OFF and (options.path_features != STOP or node == home):
+        return Parts(feature, np.zeros(len(value)), {"no training row": -math.inf}, list)
+    terms, above = {"bias": float(scorer.bias[label])}, []
+    node = -1 if home is None else home
+    while node > 0:
+        if options.path_features != OFF and (options.path_features != STOP or node == home):
             terms |= _path_term(options, state, row, label, node)
-        parent = int(tree.parent[node])
-        if parent >= 0:
-            path.append(_step(options, state, row, parent, node))
-        node = parent
-    return Parts(feature, value * weights_of(scorer, label, feature), terms, path[::-1], home is not None)
+        above.append((int(tree.parent[node]), node))
+        node = above[-1][0]
+
+    def steps() -> list[Step]:
+        return [_step(options, state, row, *pair) for pair in reversed(above)]
+
+    return Parts(feature, value * weights_of(scorer, label, feature), terms, steps)
 
 
 def _path_term(options: Options, state: State, row: tuple, label: int, node: int) -> dict[str, float]:

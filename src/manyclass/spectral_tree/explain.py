@@ -11,10 +11,8 @@ from ..core.state import State
 from .kernels import OWN_BIAS, OWN_WEIGHTS, Options
 
 
-def explain_candidates(
-    options: Options, state: State, row: tuple, labels: list[int], leaves: list[int], scored: set[int]
-) -> list[Parts]:
-    """The scores of some labels for a row that reached some leaves, where some labels were scored."""
+def explain_candidates(options: Options, state: State, row: tuple, labels: list[int], leaves: list[int]) -> list[Parts]:
+    """The scores of some labels for a row that reached some leaves."""
     feature, value = row
     steps = {leaf: path_to(state, row, leaf) for leaf in leaves}
     home = homes(options, state, steps, labels)
@@ -23,9 +21,9 @@ def explain_candidates(
         leaf, place = home.get(label, (leaves[0], -1))
         weight, terms = _weights(options, state, feature, label, leaf, place)
         if not terms:
-            out.append(Parts(feature, np.zeros(len(value)), {"no training row": -math.inf}, [], False))
+            out.append(Parts(feature, np.zeros(len(value)), {"no training row": -math.inf}, list))
             continue
-        out.append(Parts(feature, value * weight, terms, steps[leaf], label in scored))
+        out.append(Parts(feature, value * weight, terms, steps[leaf].copy))
     return out
 
 

@@ -210,8 +210,7 @@ def explain(options: Options, state: State, batch: Batch, labels: list[int]) -> 
     unit = unit_rows(options, batch)
     found = find_candidates(options, nodes_of(state, n_features_of(state)), None, unit)
     leaves = [int(leaf) for leaf in found.leaf[0] if leaf >= 0]
-    scored = set(found.label[0, : found.size[0]].tolist())
-    return explain_candidates(options, state, values_of(unit), labels, leaves, scored)
+    return explain_candidates(options, state, values_of(unit), labels, leaves)
 
 
 def width(options: Options, state: State) -> int:
