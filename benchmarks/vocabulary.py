@@ -53,7 +53,7 @@ def times(change: Callable[[int], object]) -> tuple[float, float]:
 
 
 def measured(name: str, model: Any, X_test: Any) -> list[list[str]]:
-    """The lines of a model. Every change comes with a prediction, so that its effect is immediate."""
+    """The lines of a model: the time of each change, and whether the predictions of other classes stay the same."""
     best, scores = model.predict_topk(X_test, k=1)
     best, scores = best[:, 0], scores[:, 0]
     chosen = np.unique(best)[:200]

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.metrics import confusion_matrix, f1_score, recall_score
 
 from manyclass import load_model
-from manyclass.metrics import propensities, psp_at_k, risk_coverage
+from manyclass.metrics import ece_at_k, propensities, psp_at_k, risk_coverage
 
 TRAIN = ("train", "train.svm", "--features", 64, "--algorithm", "recall-tree")
 
@@ -280,6 +280,8 @@ def test_calibrated_training_and_the_risk_coverage_curve(call, digits):
     curve = risk_coverage(labels[:, 0] == y, probabilities[:, 0])
     assert result["risk_coverage"]["mean_risk"] == pytest.approx(curve.area())
     assert result["risk_coverage"]["rows_at_precision"]["0.95"] == pytest.approx(curve.coverage_at(0.95))
+    assert result["calibration_error"] == pytest.approx(ece_at_k(y, labels, probabilities))
+    assert result["risk_coverage"]["thresholds"]["0.9"] == pytest.approx(model.rejection_threshold(X, y, 0.9))
     assert "rows predicted" in call("evaluate", "m", "test.svm", "--risk-coverage", "curve.svg").out
     lines = call("predict", "m", "test.svm", "--probabilities", "--top-k", 1).out.splitlines()[1:]
     assert [float(line.split("\t")[1]) for line in lines] == pytest.approx(probabilities[:, 0], rel=1e-5)

@@ -144,3 +144,14 @@ def test_kept_cells_stay_with_their_rows(call, model):
     rows = list(csv.DictReader(io.StringIO(result.out)))
     assert [int(row["id"]) for row in rows] == [i for i in range(9000) if i != 3999]
     assert all(row["predicted"] == ("warm" if int(row["id"]) % 3 else "cold") for row in rows)
+
+
+def test_probabilities_have_the_order_of_python(call, digits):
+    """Calibration gives some labels the probability of the best one; one-against-all scores labels by number."""
+    words = ("train", "train.svm", "--features", 64, "--algorithm", "one-against-all", "--model", "m")
+    assert call(*words, "--epochs", 1, "--calibrate", "isotonic").code == 0
+    X = digits[0][700:900]
+    lines = call("predict", "m", "test.svm", "--probabilities", "--top-k", 3).out.splitlines()[1:]
+    labels, probabilities = load_model("m").predict_topk(X, k=3, probabilities=True)
+    assert [[int(cell) for cell in line.split("\t")[::2]] for line in lines] == labels.tolist()
+    assert (probabilities[:, 0] == probabilities[:, 1]).any()

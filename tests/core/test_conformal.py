@@ -131,3 +131,32 @@ def test_sets_follow_more_paths_if_the_coverage_requires_it(tmp_path):
     assert model.fit(X[:300], y[:300]) is model
     with pytest.raises(AttributeError, match="call conformal"):
         model.conformal_  # noqa: B018
+
+
+def unequal(n: int, seed: int) -> tuple[Scored, Labels]:
+    """As `rows`, with 10 frequent labels that are easy and 390 rare ones that are hard; the true one and one other."""
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(n) < 0.5, rng.integers(0, 10, n), rng.integers(10, 400, n))
+    true = np.where(y < 10, rng.beta(8, 2, n), rng.beta(2, 8, n))
+    labels = np.stack([y, (y + 1) % 400], axis=1).ravel()
+    return Scored(np.full(n, 2), labels, np.stack([true, 1.0 - true], axis=1).ravel()), as_labels(y)
+
+
+def test_labels_with_few_rows_are_a_group_with_the_coverage():
+    scored, truth = unequal(4000, 0)
+    group = conformal.fit_by_class(conformal.true_labels([scored], truth), 0.9, 400, 4)
+    assert len(np.unique(group.cluster[:10])) > 1 and not group.cluster[10:].any()
+    (_, labels, probabilities), truth = unequal(20_000, 1)
+    inside = conformal.in_set(group, labels, probabilities).reshape(-1, 2)[:, 0]
+    for part in (truth.label < 10, truth.label >= 10):
+        assert inside[part].mean() == pytest.approx(0.9, abs=0.025)
+
+
+def test_a_group_with_too_few_rows_joins_the_others():
+    """Label 9 is a group of its own by its scores, but nearly all its rows are in the half that chooses the groups."""
+    n, rng = 2000, np.random.default_rng(1)
+    half = np.random.default_rng(0).permutation(n) < n // 2  # as in fit_by_class
+    y = np.where(half, np.arange(n) % 10, np.arange(n) % 9)
+    probability = np.where(y == 9, 0.05, np.where(y < 5, 0.9, 0.5)) + 0.01 * rng.random(n)
+    group = conformal.fit_by_class(conformal.TrueLabels(np.arange(n), y, probability, n, 1.0), 0.9, 10, 3)
+    assert group.cluster[9] == 0 and (group.cluster[:9] > 0).all()

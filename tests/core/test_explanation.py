@@ -90,6 +90,8 @@ def test_parts_sum_to_the_score(case):
         if np.isfinite(scores[row, 1]):
             assert found.runner_up == labels[row, 1]
             np.testing.assert_allclose([other, found.runner_up_score], scores[row, 1], rtol=1e-5, atol=1e-5)
+        else:  # no other label was scored
+            assert found.runner_up is None and found.runner_up_score == -np.inf
         third = clf.explain(X[row : row + 1], label=labels[row, 2])
         assert third.runner_up == labels[row, 0]
         if np.isfinite(scores[row, 2]):

@@ -84,3 +84,15 @@ def test_labels_outside_the_candidates_are_ranked_by_the_probability_that_is_lef
     probability = np.array([0.9, 0.9, 0.6, 0.99, 0.9, 0.9])
     found = issues_of(OutOfFold(row, label, probability), np.array([0, 0, 0, 0, 1, 1]), np.array(["a", "b"]))
     assert np.argsort(found.quality)[:2].tolist() == [3, 2]
+
+
+def test_rows_are_not_held_out_for_calibration(flipped):
+    X, _, wrong, _ = flipped
+    plain = LabelTreeClassifier(random_state=0).find_label_issues(X, wrong, cv=2)
+    calibrated = LabelTreeClassifier(random_state=0, calibration="isotonic").find_label_issues(X, wrong, cv=2)
+    assert plain.rows.tolist() == calibrated.rows.tolist()
+
+
+def test_missing_labels_are_refused():
+    with pytest.raises(ValueError, match="y"):
+        LabelTreeClassifier().find_label_issues(np.eye(3), ["a", None, "b"])

@@ -220,3 +220,13 @@ def test_a_taxonomy_of_few_labels():
     hierarchy = {label: f"group {label % 3}" for label in range(14)}
     clf = LabelTreeClassifier(arity=4, n_epochs=1, random_state=0).fit(X, y, hierarchy=hierarchy)
     assert clf.taxonomy_.path(4) == ("group 1", "4")
+
+
+def test_a_label_without_a_path_is_at_the_top():
+    taxonomy = Taxonomy.from_paths({"apple": "Food > Apple", "car": None, "tram": None})
+    assert taxonomy.path("car") == ("car",) and taxonomy.path("tram") == ("tram",)
+
+
+def test_two_nodes_with_one_key_are_named():
+    with pytest.raises(ValueError, match="the same key 'a'"):
+        Taxonomy([-1, 0, 0], ["", "a", "a"])

@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
 
 from manyclass import (
     LabelTreeClassifier,
@@ -357,3 +358,30 @@ def test_calibration_without_candidates(many):
     clf.remove_classes(clf.classes_[:-1].tolist())
     with pytest.raises(ValueError, match="no row has a candidate"):
         clf.calibrate(X[:30], np.full(30, 10_000))
+
+
+def test_a_failed_renaming_leaves_the_taxonomy_as_it_was():
+    model = LabelTreeClassifier(random_state=0).fit(np.eye(3), ["car", "tram", "pear"], hierarchy={
+        "car": "vehicle", "tram": "vehicle", "pear": "fruit"})  # fmt: skip
+    model.partial_fit([[1.0, 1.0, 0.0]], ["bus"])
+    with pytest.raises(ValueError, match="'bus' is the label of another class"):
+        model.rename_classes({"car": "bus"})
+    assert model.taxonomy_.path("car") == ("vehicle", "car") and model.classes_.tolist()[-1] == "bus"
+
+
+def test_a_new_class_keeps_the_threshold_of_sets(many):
+    X, y = many
+    model = RecallTreeClassifier(**SMALL).fit(X[:900], y[:900]).remove_classes([5])
+    model.conformal(X[900:], y[900:], coverage=0.5).add_classes([1000])
+    assert model.predict_set(X[:2]).shape == (2, 41)
+    with pytest.raises(NotFittedError):  # a class that comes back changes the sets
+        model.add_classes([5]).predict_set(X[:2])
+
+
+def test_removed_columns_are_unknown_true_labels():
+    rng = np.random.default_rng(0)
+    Y = sp.csr_array((rng.random((300, 20)) < 0.2).astype(np.int8))
+    model = LabelTreeClassifier(random_state=0, threshold=0.5).fit(rng.normal(size=(300, 8)), Y).remove_classes([3])
+    wide = sp.csr_array(np.eye(22, dtype=np.int8))
+    labels = model._truth(rng.normal(size=(22, 8)), wide).label.tolist()
+    assert labels == [-1 if label in (3, 20, 21) else label for label in range(22)]

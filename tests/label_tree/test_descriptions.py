@@ -140,3 +140,17 @@ def test_a_label_without_rows_has_a_heavier_description():
     described = ["d"], np.eye(4)[3:] + 0.1 * rng.random((1, 4))
     scores = [clf.partial_fit(None, None, label_features=described).predict_topk(X, 4)[1] for clf in (named, other)]
     assert np.array_equal(*scores)
+
+
+def test_descriptions_alone_of_columns():
+    X, y = rows(300, 0)
+    Y = sp.csr_array((np.ones(300, np.int8), (np.arange(300), y)), shape=(300, N_LABELS + 1))
+    model = LabelTreeClassifier(random_state=0).fit(X, Y)
+    vector = sp.csr_matrix((np.ones(3, np.float32), ([0] * 3, [597, 598, 599])), shape=(1, N_WORDS))
+    assert model.predict_topk(vector, k=1)[0][0, 0] != N_LABELS
+    model.partial_fit(None, None, label_features=([N_LABELS], vector))
+    assert model.predict_topk(vector, k=1)[0][0, 0] == N_LABELS
+    with pytest.raises(ValueError, match="numbers of columns of y, from 0 to 40"):
+        model.partial_fit(None, None, label_features=([50], vector))
+    with pytest.raises(ValueError, match="sample_weight"):
+        model.partial_fit(None, None, sample_weight=[1.0], label_features=([N_LABELS], vector))

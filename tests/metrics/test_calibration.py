@@ -123,3 +123,8 @@ def test_plots_show_what_was_computed(ranked):
     assert ax.get_legend().get_texts()[0].get_text() == f"ours ECE@1 {ece_at_k(y, labels, probabilities):.3f}"
     curve = risk_coverage(labels[:, 0] == y, probabilities[:, 0])
     np.testing.assert_array_equal(risk_coverage_plot(curve, label="ours").lines[0].get_ydata(), curve.risk)
+
+
+def test_coverage_at_a_precision_that_is_reached_exactly():
+    curve = risk_coverage([True] * 9 + [False], np.linspace(1.0, 0.1, 10))
+    assert curve.coverage_at(0.9) == 1.0

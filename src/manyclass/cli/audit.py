@@ -42,6 +42,13 @@ def run(**options: Any) -> None:
     if source.reading.labels == "several":
         raise CommandError(f"{plan.data}: rows have several labels; audit requires one label per row.")
     X, y, _ = read_rows(source, None, plan.max_rows)
+    if source.n_skipped:
+        print(
+            f"manyclass: skipped {source.n_skipped} bad lines of {plan.data}, which are not counted in row numbers",
+            file=sys.stderr,
+        )
+    if X.shape[0] == plan.max_rows:
+        print(f"manyclass: only the first {plan.max_rows:,} rows are checked (--max-rows)", file=sys.stderr)
     algorithm = plan.algorithm or default_algorithm()
     estimator = make_estimator(algorithm, (), plan.seed).set_params(n_jobs=plan.threads)
     with notice_if_slow():

@@ -66,9 +66,13 @@ def run(
         curve = evaluation.risk_coverage()
         reports.draw_risk_coverage(curve, risk_coverage)
         shares = {str(precision): curve.coverage_at(precision) for precision in _PRECISIONS}
-        metrics["risk_coverage"] = {"mean_risk": curve.area(), "rows_at_precision": shares}
-        header = ("precision", "rows predicted")
-        rows = [(percent(float(precision)), percent(share)) for precision, share in shares.items()]
+        thresholds = {str(precision): evaluation.threshold_for(precision) for precision in _PRECISIONS}
+        metrics["risk_coverage"] = {"mean_risk": curve.area(), "rows_at_precision": shares, "thresholds": thresholds}
+        header = ("precision", "rows predicted", "threshold with 95 % confidence")
+        rows = [
+            (percent(float(precision)), percent(share), "none" if limit is None else f"{limit:.4f}")
+            for (precision, share), limit in zip(shares.items(), thresholds.values(), strict=True)
+        ]
         text += "\n\n" + as_text(Section("Most certain predictions", header, rows))
     say_written(picture, report, risk_coverage)
     print(json.dumps(metrics, default=str) if as_json else text)

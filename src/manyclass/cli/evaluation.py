@@ -18,8 +18,10 @@ from ..metrics import (
     Reliability,
     RiskCoverage,
     ThresholdSearch,
+    ece_at_k,
     ndcg_at_k,
     precision_at_k,
+    precision_threshold,
     risk_coverage,
 )
 from ..metrics.ranking import grouped_recall, propensities_of_counts, psp_sums
@@ -199,7 +201,7 @@ class Evaluation:
         return {
             **out,
             "candidate_recall": self.n_recalled / max(1, int(counts.true.sum())),
-            "calibration_error": self.reliability.error,
+            "calibration_error": self._calibration_error(),
             **{name: mean[name] for name in WORK},
             "n_rows": n,
             "n_unknown_rows": self.n_unknown_rows,
@@ -207,6 +209,19 @@ class Evaluation:
             "n_skipped": self.source.n_skipped,
             "seconds": self.seconds,
         }
+
+    def _calibration_error(self) -> float:
+        """ECE@1."""
+        wrong = ~np.concatenate(self.correct)
+        return ece_at_k(wrong.astype(int), np.zeros((len(wrong), 1), int), np.concatenate(self.probabilities)[:, None])
+
+    def threshold_for(self, precision: float) -> float | None:
+        """The probability above which best predictions have a precision, with 95 % confidence; None: there is none."""
+        try:
+            found = precision_threshold(np.concatenate(self.correct), np.concatenate(self.probabilities), precision)
+        except ValueError:
+            return None
+        return max(0.0, found)
 
     def risk_coverage(self) -> RiskCoverage:
         """The share of wrong best predictions among the most certain ones."""

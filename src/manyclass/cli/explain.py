@@ -15,7 +15,7 @@ def run(model: str, text: str, label: str | None, top_k: int, picture: str | Non
     trained = open_model(model)
     if not trained.reading.columns:
         raise CommandError(
-            f"{model}: the model has no column of text: it was trained on arrays in Python. Use explain(x) there."
+            f"{model}: the model was not trained on a table with text. Use explain(x) in Python."
         )
     with notice_if_slow():
         found = trained.estimator.explain(_row(text, trained), _label(label, trained), k=top_k)

@@ -264,7 +264,8 @@ def predict(
         typer.Option(
             "--set",
             help="Predict the set of labels that contains the true one with the probability given to the method "
-            "`conformal` in Python, which must have been called before the model was saved. JSON lines only.",
+            "`conformal` in Python, which must have been called before the model was saved. JSON lines only. Scores "
+            "are probabilities before calibration.",
         ),
     ] = False,
     header: Annotated[bool, typer.Option(help="tsv and csv: begin with the names of the columns.")] = True,
@@ -306,9 +307,9 @@ def evaluate(
 
     accuracy: share of rows whose best prediction is correct; top-k: one of the k best is. candidate recall: share of
     the true labels that were scored at all. macro-F1: mean F1 of the classes. calibration error: mean difference
-    between probability and accuracy. With several labels per row, F1 is that of the labels whose probability is above
-    the threshold of the model. P@k, nDCG@k and PSP@k are those of the k best labels. Labels that the model has never
-    seen count as errors and are reported.
+    between probability and accuracy over ten bins of equal size (ECE@1). With several labels per row, F1 is that of the
+    labels whose probability is above the threshold of the model. P@k, nDCG@k and PSP@k are those of the k best labels.
+    Labels that the model has never seen count as errors and are reported.
     """
 
 

@@ -15,8 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
-from ..core.protocol import Scored
-from ..core.taxonomy import SEPARATOR
+from ..core.protocol import Predictions
+from ..core.taxonomy import JOINT
 from ..io import Source
 from ..io.errors import optional_module
 from ..trained import Trained, open_model
@@ -129,36 +129,35 @@ def _rows(trained: Trained, chunk: Any, plan: Plan, note: str) -> Iterator[Row]:
         elif plan.sets:
             pairs = _sets(clf, X)
         elif plan.probabilities or plan.threshold is not None:
-            pairs = _most_probable(clf, X, k, plan.threshold)
+            pairs = _with_probabilities(clf, X, found, plan.threshold)
         else:
             pairs = zip(found.labels, found.scores, strict=True)
     for number, (classes, scores) in enumerate(pairs):
         yield Row(chunk.kept[number] if chunk.kept else (), classes, scores, note if unknown[number] else "")
 
 
-def _most_probable(clf: Any, X: Any, k: int, threshold: float | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Classes and probabilities of the best candidates of each row, above the threshold."""
-    for first, last in clf._scoring_blocks(X.shape[0]):
-        for classes, probabilities in _best_first(clf._probabilities(X[first:last])[0]):
-            n = k if threshold is None else min(k, np.count_nonzero(probabilities > threshold))
-            yield classes[:n], probabilities[:n]
+def _with_probabilities(
+    clf: Any, X: Any, found: Predictions, threshold: float | None
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Classes and probabilities of the predictions of each row that were scored, above the threshold."""
+    probabilities = clf._probabilities_of(X, found.labels)
+    kept = found.scores > -np.inf
+    if threshold is not None:
+        kept &= probabilities > threshold
+    for classes, values, own in zip(found.labels, probabilities, kept, strict=True):
+        yield classes[own], values[own]
 
 
 def _sets(clf: Any, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Classes and probabilities of the set of each row."""
+    """Classes and probabilities before calibration of the set of each row, best first."""
     try:
         for scored in clf._sets(X):
-            yield from _best_first(scored)
+            ends = np.cumsum(scored.sizes)
+            for begin, end in zip(ends - scored.sizes, ends, strict=True):
+                best = begin + np.argsort(-scored.probabilities[begin:end], kind="stable")
+                yield scored.labels[best], scored.probabilities[best]
     except NotFittedError as error:
         raise CommandError(f"--set: {error}") from error
-
-
-def _best_first(scored: Scored) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Classes and probabilities of the candidates of each row, best first."""
-    ends = np.cumsum(scored.sizes)
-    for begin, end in zip(ends - scored.sizes, ends, strict=True):
-        best = begin + np.argsort(-scored.probabilities[begin:end], kind="stable")
-        yield scored.labels[best], scored.probabilities[best]
 
 
 def _paths(clf: Any, X: Any, confidence: float) -> Iterator[tuple[list[str], np.ndarray]]:
@@ -168,7 +167,7 @@ def _paths(clf: Any, X: Any, confidence: float) -> Iterator[tuple[list[str], np.
     except (AttributeError, ValueError) as error:  # no taxonomy, or several labels per row
         raise CommandError(f"--path: {error}") from error
     for path, probability in zip(found.paths, found.probabilities, strict=True):
-        yield [f" {SEPARATOR} ".join(path)], np.array([probability])
+        yield [JOINT.join(path)], np.array([probability])
 
 
 def _is_unknown(clf: Any, X: Any, found: Any) -> np.ndarray:

@@ -28,7 +28,7 @@ class Conformal(NamedTuple):
     """Lowest probabilities of labels in a set, one for each group of labels."""
 
     coverage: Annotated[Array, Field("f8", ("one",))]
-    threshold: Annotated[Array, Field("f8", ("cluster",))]  # the first is that of labels with too few rows for a group
+    threshold: Annotated[Array, Field("f8", ("cluster",))]  # the first is that of all labels without a group
     cluster: Annotated[Array, Field("i4", ("label",))]  # of each label; newer labels are in the first
     beam: Annotated[Array, Field("i8", ("one",))]  # paths to follow; 0: as many as for predictions (older files)
     n_candidates: Annotated[Array, Field("f8", ("one",))]  # mean number of labels scored per row
@@ -98,11 +98,10 @@ def fit_by_class(true: TrueLabels, coverage: float, n_classes: int, n_clusters: 
     """Thresholds of groups of labels with similar scores [Ding et al. 2023]; half of the rows choose the groups."""
     half = np.random.default_rng(0).permutation(true.n_rows) < true.n_rows // 2
     grouping, rest = _part(true, half), _part(true, ~half)
-    overall = _threshold(rest, coverage, "")
+    thresholds, cluster = [_threshold(rest, coverage, "")], np.zeros(n_classes, np.int32)
     counts = np.bincount(grouping.label[grouping.label >= 0], minlength=n_classes)[:n_classes]
     many = np.flatnonzero(counts >= math.ceil(1 / (1 - coverage)))
     n_clusters = min(n_clusters, len(many) // 2, rest.n_rows // _ROWS_PER_CLUSTER)
-    cluster, thresholds = np.zeros(n_classes, np.int32), [overall]
     if n_clusters > 1:
         from sklearn.cluster import KMeans  # takes a while to import
 
@@ -116,14 +115,16 @@ def fit_by_class(true: TrueLabels, coverage: float, n_classes: int, n_clusters: 
         kmeans = KMeans(n_clusters, random_state=0, n_init=4)
         with threadpool_limits(1):  # the last bits depend on the number of threads
             cluster[many] = 1 + kmeans.fit_predict(np.array(quantiles), sample_weight=np.sqrt(counts[many]))
+        thresholds += [0.0] * n_clusters
         inside = np.where((rest.label >= 0) & (rest.label < n_classes), rest.label, -1)
-        group = np.where(inside >= 0, cluster[inside], 0)
-        for number in range(1, n_clusters + 1):
-            own = group == number
-            n_own = int(own.sum())
-            part = TrueLabels(np.arange(n_own), rest.label[own], rest.probability[own], n_own, rest.n_candidates)
-            what = f" for a group of {int((cluster == number).sum())} of the {n_classes} labels"
-            thresholds.append(_threshold(part, coverage, what))
+        for number in [*range(1, n_clusters + 1), 0]:
+            own = np.where(inside >= 0, cluster[inside], 0) == number
+            n_own, n_labels = int(own.sum()), int((cluster == number).sum())
+            if n_own >= _fewest_rows(coverage):
+                part = TrueLabels(np.arange(n_own), rest.label[own], rest.probability[own], n_own, rest.n_candidates)
+                thresholds[number] = _threshold(part, coverage, f" for a group of {n_labels} of the {n_classes} labels")
+            elif number:  # its labels join those with too few rows for a group
+                cluster[cluster == number] = 0
     return _group(true, coverage, thresholds, cluster)
 
 
@@ -158,13 +159,18 @@ def _shares(true: TrueLabels) -> np.ndarray:
     return 1.0 / np.bincount(true.row, minlength=1)[true.row]
 
 
+def _fewest_rows(coverage: float) -> int:
+    """Rows that a threshold requires."""
+    return math.ceil(1.0 / (1.0 - coverage) - 1.0 - _ROUNDING)
+
+
 def _threshold(true: TrueLabels, coverage: float, what: str) -> float:
     """The highest threshold with the coverage; ValueError if there is none."""
     n, share = true.n_rows, _shares(true)
     may_miss = (1.0 - coverage) * (n + 1) - 1.0 + _ROUNDING  # labels, counted by their share of a row
     if may_miss < 0:
-        needed = math.ceil(1.0 / (1.0 - coverage) - 1.0 - _ROUNDING)
-        raise ValueError(f"coverage={coverage}{what} requires at least {needed} rows to choose a threshold, got {n}.")
+        fewest = _fewest_rows(coverage)
+        raise ValueError(f"coverage={coverage}{what} requires at least {fewest} rows to choose a threshold, got {n}.")
     order = np.argsort(true.probability, kind="stable")
     missed = np.cumsum(share[order])
     at = int(np.searchsorted(missed, may_miss, side="right"))
@@ -173,7 +179,7 @@ def _threshold(true: TrueLabels, coverage: float, what: str) -> float:
     if true.probability[order[at]] == -np.inf:
         raise ValueError(
             f"coverage={coverage}{what} cannot be reached: {true.missing:.1%} of the true labels are not among the "
-            "candidates of their rows, however many paths are followed, or the model does not know them. Use a lower "
-            "coverage, or rows with labels that the model has learned."
+            "candidates of their rows, or the model does not know them. Use a lower coverage, more rows, or rows with "
+            "labels that the model has learned."
         )
     return float(true.probability[order[at]])

@@ -137,7 +137,7 @@ class Explanation:
     Attributes
     ----------
     label, runner_up : label
-        The label that is explained, and the best other label (None if there is none).
+        The label that is explained, and the best other candidate (None if there is none).
     score, runner_up_score : float
         Their scores, as in `predict_topk`.
     scored : bool
@@ -332,10 +332,10 @@ class ExplanationMixin:
         found = self._predict(X, min(2, self._index.n_current))
         best, scores = found.labels[0].tolist(), found.scores[0].tolist()
         own = best[0] if label is None else self._id_of(label)
-        ids = [own, *(one for one in best if one != own)][:2]
+        scored = {one for one, score in zip(best, scores, strict=True) if score > -math.inf}
+        ids = [own, *(one for one in best if one in scored and one != own)][:2]
         options, batch = self._prediction_options(), self._batch(X)
         merged = [self._index.parts_of(one) for one in ids]
-        scored = {one for one, score in zip(best, scores, strict=True) if score > -math.inf}
         if own not in scored or any(len(part) > 1 for part in merged):
             scored = set(self._model.score(options, self._state, batch).labels.tolist())
         labels = [one for part in merged for one in part]
@@ -420,10 +420,9 @@ class ExplanationMixin:
     def _id_of(self, label: Any) -> int:
         """The class of a label, or a ValueError."""
         named = getattr(self, "_names", None)
-        if named is not None and label in named:
-            label = named.index(label)
+        given = named.index(label) if named is not None and label in named else label
         try:
-            found = int(self._index.find(label_array([label], self._index.kind))[0])
+            found = int(self._index.find(label_array([given], self._index.kind))[0])
         except TypeError:  # no label at all, such as a list
             found = -1
         if found < 0:

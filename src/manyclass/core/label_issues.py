@@ -1,11 +1,11 @@
 """Errors in the data: rows whose label is probably wrong, and labels that are confused, by cross-validation.
 
 The probabilities of a row come from a model that has not seen the row. Rows are ranked by the probability of their
-label in relation to how probable it usually is for its rows. Most wrong labels are not among the candidates that are
-kept: of these rows, those with the least probability left for other labels come first. How many are reported: the
-share of wrong labels is estimated by the rows of which the model is most certain, since there a prediction other than
-the label is rarely an error of the model. Wrong labels can be seen where the prediction is right, so as many are
-reported as this share of the rows that are predicted well. Never more are reported than by confident learning
+label in relation to how probable it usually is for its rows. If the label of a row is not among its best candidates,
+which is so for most wrong labels, the rows whose candidates have the most probability together come first. How many
+rows are reported follows from the rows of which the model is most certain, where it is rarely wrong: the share of them
+that have another label than predicted is the estimated share of wrong labels. Never more are reported than by confident
+learning
 (Northcutt, Jiang and Chuang, 2021): rows with another label that is at least as probable as it usually is for its own
 rows. Only the best candidates of a row are kept, never a matrix of rows x classes.
 """
@@ -20,7 +20,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from .classes import ClassIndex
-from .validation import is_indicator, rows_between, without_padding
+from .validation import check_labels, is_indicator, rows_between, without_padding
 
 _KEPT = 20  # candidates of a row
 _FLOOR = 1e-3  # smaller probabilities say little about each other
@@ -127,6 +127,7 @@ class LabelIssuesMixin:
         y = without_padding(y)
         if is_indicator(y):
             raise ValueError("find_label_issues requires one label per row; y is a matrix.")
+        check_labels(y)
         y = np.asarray(y).ravel()
         if hasattr(self, "_from_table"):  # texts, for a model of the command line or a pipeline
             X = self._from_table(X)
@@ -154,7 +155,7 @@ def out_of_fold(estimator: Any, X: Any, y: np.ndarray, index: ClassIndex, folds:
     parts = []
     for fold in range(int(folds.max()) + 1):
         learned, rows = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-        model = clone(estimator)
+        model = clone(estimator).set_params(calibration=None)  # scores are used before calibration
         if isinstance(model.class_weight, dict):  # those of labels in this part
             known = set(y[learned].tolist())
             model.class_weight = {label: weight for label, weight in model.class_weight.items() if label in known}

@@ -351,7 +351,13 @@ class MultilabelClassifier(ManyClassifier):
 
     def _truth(self, X, y) -> Labels:
         self._check_same_kind(y)
-        return labels_of(self._true_matrix(X, y)) if self._multilabel else super()._truth(X, y)
+        if not self._multilabel:
+            return super()._truth(X, y)
+        truth = labels_of(self._true_matrix(X, y))
+        known = truth.label < len(self._index)
+        if self._index.target is not None:  # columns of classes that were removed
+            known[known] = self._index.target[truth.label[known]] == truth.label[known]
+        return truth._replace(label=np.where(known, truth.label, np.int32(-1)))
 
     def _true_matrix(self, X, y) -> sp.csr_array:
         matrix = as_indicator(y, X.shape[0])

@@ -453,14 +453,18 @@ class PredictionMixin:
     def _most_probable(self, X, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k best labels of each row, as `_predict` finds them, and their probabilities."""
         labels = self._predict(X, k).labels
+        return labels, self._probabilities_of(X, labels)
+
+    def _probabilities_of(self, X, labels: np.ndarray) -> np.ndarray:
+        """The calibrated probabilities of some labels of each row; 0 for labels that were not scored."""
         out = np.zeros(labels.shape)
         for first, last in self._scoring_blocks(X.shape[0]):
             scored, _ = self._probabilities(rows_between(X, first, last))
             rows = np.repeat(np.arange(first, last), scored.sizes)
-            for place in range(k):
+            for place in range(labels.shape[1]):
                 found = scored.labels == labels[rows, place]
                 out[rows[found], place] = scored.probabilities[found]
-        return labels, out
+        return out
 
     def _batch(self, X) -> Batch:
         """The rows for a kernel, in the units of the model."""

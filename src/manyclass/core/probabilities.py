@@ -156,10 +156,9 @@ class ProbabilityMixin(PredictionMixin):
             true labels of a row that its set contains, on average.
         by_class : bool, default=False
             The coverage holds for groups of similar labels, so that hard labels are covered as often as easy ones; only
-            with one label per row. Labels with fewer than about 2 / (1 - coverage) rows get the threshold of all labels
-            together.
+            with one label per row. Labels with fewer than about 2.5 / (1 - coverage) rows are one group.
         n_clusters : int, default=8
-            With `by_class`, the maximum number of groups. Each group has about 200 rows or more.
+            With `by_class`, the maximum number of other groups. A group has at least 200 rows on average.
 
         Returns
         -------

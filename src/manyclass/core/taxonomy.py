@@ -72,7 +72,8 @@ class Taxonomy:
             )
         self._nodes = {key: node for node, key in enumerate(self.keys)}
         if len(self._nodes) < len(self.keys):
-            raise ValueError("Two nodes of the taxonomy have the same key.")
+            key = next(key for node, key in enumerate(self.keys) if self._nodes[key] != node)
+            raise ValueError(f"Two nodes of the taxonomy have the same key {key!r}.")
         self.depth = _depths(self.parent, self.keys)
 
     @classmethod
@@ -103,7 +104,7 @@ class Taxonomy:
         Parameters
         ----------
         paths : mapping of label to path, or iterable of labels that are paths
-            The last part of a path is the label itself.
+            The last part of a path is the label itself. None: the label is at the top.
         separator : str, default=">"
             What separates the parts. Spaces around them do not count.
 
@@ -116,6 +117,7 @@ class Taxonomy:
         parent, keys = [-1], [""]
         labels: dict[int, Any] = {}
         for label, path in listed:
+            path = label if path is None else path
             parts = tuple(part.strip() for part in str(path).split(separator))
             if not all(parts):
                 raise ValueError(f"The path {str(path)!r} has an empty part: write it as 'A {separator} B'.")
@@ -320,6 +322,7 @@ class TaxonomyMixin:
     _scoring_blocks: Callable[..., Any]
     _probabilities: Callable[[Any], Any]
     _known_taxonomy: tuple[Any, Any] = (None, None)  # arrays, and the taxonomy made from them
+    _known_nodes: tuple[Any, Any, Any] = (None, None, None)  # a taxonomy, labels, and their nodes
 
     @property
     @reads
@@ -334,7 +337,7 @@ class TaxonomyMixin:
             return self._known_taxonomy[1]
         if not hasattr(self._model, "grouped_labels"):
             raise AttributeError(f"This {type(self).__name__} has no taxonomy: pass one to predict_path.")
-        return Taxonomy(*self._model.grouped_labels(self._state, self._index.array))
+        return Taxonomy(*self._model.grouped_labels(self._state, self._index.array, self._index.target))
 
     @reads
     def predict_path(self, X, confidence=0.9, taxonomy=None) -> PathPredictions:
@@ -377,8 +380,10 @@ class TaxonomyMixin:
                 "row can be true at once, so that the probability of a group is not the sum of those of its labels."
             )
         tree = self.taxonomy_ if taxonomy is None else as_taxonomy(taxonomy, self._index.current)
-        node_of = tree.find(self._index.array)
-        parts = []
+        known = self._known_nodes
+        if known[0] is not tree or known[1] is not self._index.array:
+            known = self._known_nodes = tree, self._index.array, tree.find(self._index.array)
+        node_of, parts = known[2], []
         for first, last in self._scoring_blocks(X.shape[0]):
             scored = self._probabilities(X[first:last])[0]
             pointer = np.concatenate([[0], np.cumsum(scored.sizes)])

@@ -164,9 +164,8 @@ class VocabularyMixin:
                 raise ValueError(
                     f"The labels are column numbers: new ones must follow the last one, {len(self._index) - 1}."
                 )
-            before = self._index.target
             self._index.add(columns)
-            if before is not None and self._index.target is not before:
+            if (target[back] < 0).any():  # classes that come back
                 self._state.pop("conformal", None)
             if self._names is not None:
                 self._names = [*self._names, *new]
@@ -240,9 +239,11 @@ class VocabularyMixin:
                 raise ValueError("The labels are column numbers without names: there is nothing to rename.")
             else:
                 taxonomy = self._state.get("taxonomy")
-                if taxonomy is not None:  # before the index: a ValueError leaves both as they were
-                    self._state["taxonomy"] = renamed(taxonomy, dict(zip(names, new, strict=True)))
-                self._index.rename(changes)
+                if taxonomy is not None:
+                    taxonomy = renamed(taxonomy, dict(zip(names, new, strict=True)))
+                self._index.rename(changes)  # a ValueError here or above leaves both as they were
+                if taxonomy is not None:
+                    self._state["taxonomy"] = taxonomy
         return self
 
     def merge_classes(self, into):

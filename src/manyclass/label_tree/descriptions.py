@@ -50,15 +50,18 @@ def with_rows(X: Any, y: np.ndarray, weights: np.ndarray, described: tuple[np.nd
 def with_columns(X: Any, matrix: Any, weights: np.ndarray, described: tuple[np.ndarray, Any], known: Any) -> tuple:
     """The same for a matrix of labels, whose column numbers are the labels."""
     labels, vectors = described
-    if labels.dtype.kind not in "iu" or labels.min(initial=0) < 0 or labels.max(initial=-1) >= matrix.shape[1]:
-        raise ValueError(
-            f"The labels of label_features must be numbers of columns of y, from 0 to {matrix.shape[1] - 1}."
-        )
-    ones = np.ones(len(labels), matrix.dtype)
-    indicator = sp.csr_array((ones, (np.arange(len(labels)), labels)), shape=(len(labels), matrix.shape[1]))
+    indicator = columns_of(labels, matrix.shape[1]).astype(matrix.dtype)
     own = weights_of(labels, np.concatenate([np.unique(matrix.indices), known]))
     matrix = sp.csr_array(sp.vstack([indicator, matrix], format="csr"))
     return _stack(vectors, X), matrix, np.concatenate([own, weights])
+
+
+def columns_of(labels: np.ndarray, n_columns: int) -> sp.csr_array:
+    """A matrix with one label per row, from the numbers of columns."""
+    if labels.dtype.kind not in "iu" or labels.min(initial=0) < 0 or labels.max(initial=-1) >= n_columns:
+        raise ValueError(f"The labels of label_features must be numbers of columns of y, from 0 to {n_columns - 1}.")
+    ones = np.ones(len(labels), np.int8)
+    return sp.csr_array((ones, (np.arange(len(labels)), labels)), shape=(len(labels), n_columns))
 
 
 def _stack(vectors: Any, X: Any) -> Any:

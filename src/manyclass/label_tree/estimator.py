@@ -14,7 +14,7 @@ from ..core.options import Bytes, check_options, flag, integer, real
 from ..core.taxonomy import as_taxonomy, to_arrays
 from ..core.validation import NARROW, without_padding
 from . import model
-from .descriptions import split_descriptions, weights_of, with_columns, with_rows
+from .descriptions import columns_of, split_descriptions, weights_of, with_columns, with_rows
 from .memory import Size, memory
 
 
@@ -301,8 +301,11 @@ class LabelTreeClassifier(MultilabelClassifier):
 
         def train():
             if X is None and y is None and described is not None:
+                if sample_weight is not None:
+                    raise ValueError("sample_weight has the weights of rows, but there are only descriptions.")
                 labels, vectors = described
-                return self._partial_fit(vectors, labels, classes, weights_of(labels, self._known_labels()))
+                y_described = columns_of(labels, len(self._index)) if self._is_multilabel else labels
+                return self._partial_fit(vectors, y_described, classes, weights_of(labels, self._known_labels()))
             self._described = described
             self._partial_fit(X, without_padding(y), without_padding(classes), sample_weight)
             self._described = None

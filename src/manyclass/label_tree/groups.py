@@ -7,13 +7,19 @@ from ..core.state import State
 N_NAMED = 3  # labels in the name of a group
 
 
-def grouped_labels(state: State, labels: np.ndarray) -> tuple[np.ndarray, list[str], list[str]]:
-    """(parents, keys, names) of a taxonomy of the first tree: its nodes, then a node for each label."""
+def grouped_labels(
+    state: State, labels: np.ndarray, target: np.ndarray | None
+) -> tuple[np.ndarray, list[str], list[str]]:
+    """(parents, keys, names) of a taxonomy of the first tree: its nodes, then a node for each label.
+
+    `target` has the class that each class stands for, -1 if it was removed: groups are named by those that remain.
+    """
     tree = state["tree"]
     n, texts = int(tree.n_nodes[0]), [str(label) for label in labels.tolist()]
     known = np.flatnonzero(tree.leaf_of[: len(texts)] >= 0)
     named: list[list[str]] = [[] for _ in range(n)]
-    for label in known[np.argsort(-tree.mass[known], kind="stable")].tolist():
+    by_mass = known[np.argsort(-tree.mass[known], kind="stable")]
+    for label in (by_mass if target is None else by_mass[target[by_mass] == by_mass]).tolist():
         node = int(tree.leaf_of[label])
         while node > 0 and len(named[node]) <= N_NAMED:  # a group above has as many already
             named[node].append(texts[label])

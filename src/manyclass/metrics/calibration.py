@@ -41,7 +41,7 @@ class RiskCoverage(NamedTuple):
 
     def coverage_at(self, precision: float) -> float:
         """The largest share of rows that are predicted with at least this precision; 0 if there is none."""
-        return float(self.coverage[self.risk <= 1.0 - precision].max(initial=0.0))
+        return float(self.coverage[self.risk <= 1.0 - precision + 1e-12].max(initial=0.0))
 
 
 def ece_at_k(

@@ -13,7 +13,7 @@ def accuracy_by_depth(y_true: Any, y_pred: Any, taxonomy: Any) -> np.ndarray:
     y_true, y_pred : array-like of shape (n_rows,)
         True labels, and predicted labels or keys of nodes, such as those of `predict_path`.
     taxonomy : Taxonomy
-        The tree. Labels that it does not have count as wrong.
+        The tree. Rows whose true label it does not have are left out; other predictions count as wrong.
 
     Returns
     -------
