@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..io.texts import pack_texts, unpack_texts
+from ..io.texts import find_text, pack_texts, replace_text, unpack_texts
 from .invariants import need, need_range
 from .locks import reads
 from .state import Array, Field, State
@@ -274,13 +274,17 @@ def from_arrays(arrays: TaxonomyArrays) -> Taxonomy:
 
 def renamed(arrays: TaxonomyArrays, names: Mapping) -> TaxonomyArrays:
     """The taxonomy with other labels; a ValueError if a new one is that of another node."""
-    taxonomy = from_arrays(arrays)
-    keys, shown = list(taxonomy.keys), list(taxonomy.names)
-    for node, new in zip(taxonomy.find(names).tolist(), names.values(), strict=True):
-        if node >= 0:
-            shown[node] = _key(new) if shown[node] == keys[node] else shown[node]
-            keys[node] = _key(new)
-    return to_arrays(Taxonomy(taxonomy.parent, keys, shown))
+    keys, shown = arrays[1:3], arrays[3:]
+    nodes = [find_text(*keys, _key(old)).tolist() for old in names]  # before any change: labels may be exchanged
+    for (old, new), found in zip(names.items(), nodes, strict=True):
+        for node in found:
+            if node in find_text(*shown, _key(old)):
+                shown = replace_text(*shown, node, _key(new))
+            keys = replace_text(*keys, node, _key(new))
+    for new in map(_key, names.values()):
+        if len(find_text(*keys, new)) > 1:
+            raise ValueError(f"Two nodes of the taxonomy have the same key {new!r}.")
+    return TaxonomyArrays(arrays.parent, *keys, *shown)
 
 
 def check_taxonomy(arrays: TaxonomyArrays) -> None:
