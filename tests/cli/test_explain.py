@@ -68,7 +68,7 @@ def test_a_text_in_python(call, model, tmp_path):
 def test_explain_needs_a_table(call, digits):
     assert call("train", "train.svm", "--model", "digits.model", "--epochs", 1).code == 0
     result = call("explain", "digits.model", "a text")
-    assert result.code == 1 and "has no column of text" in result.err
+    assert result.code == 1 and "was not trained on a table with text" in result.err
 
 
 def test_several_columns(call, tmp_path):
