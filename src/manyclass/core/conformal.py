@@ -90,6 +90,7 @@ def fit(true: TrueLabels, coverage: float, n_classes: int) -> Conformal:
 
 
 def _group(true: TrueLabels, coverage: float, thresholds: list[float], cluster: np.ndarray) -> Conformal:
+    """The group; the caller knows the number of paths."""
     no_beam, n_candidates = np.zeros(1, np.int64), np.array([true.n_candidates])
     return Conformal(np.array([coverage]), np.array(thresholds), cluster, no_beam, n_candidates)
 

@@ -228,8 +228,6 @@ class Explanation:
         -------
         ax : matplotlib.axes.Axes
         """
-        import matplotlib.pyplot as plt  # an optional dependency
-
         bars = [(one.name, one.difference, True) for one in self.contributions]
         if self.n_other_features:
             bars.append(("other features", self.other_features - self.other_features_runner_up, False))
@@ -237,6 +235,8 @@ class Explanation:
             bars.append((name, self.terms.get(name, 0.0) - self.runner_up_terms.get(name, 0.0), False))
         bars = [bar for bar in bars if math.isfinite(bar[1])]
         if ax is None:
+            import matplotlib.pyplot as plt  # an optional dependency
+
             _, ax = plt.subplots(figsize=(7.0, 1.4 + 0.28 * len(bars)), layout="constrained")
         colours = ["#2a7f62" if amount > 0 else "#b3423a" for _, amount, _ in bars]
         drawn = ax.barh(range(len(bars)), [amount for _, amount, _ in bars], color=colours)
