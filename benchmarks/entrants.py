@@ -42,6 +42,8 @@ def _both(name: str, title: str, family: str, numbers: bool = True) -> Entrant:
     return Entrant(name, title, family, several=True, numbers=numbers)
 
 
+PAPER_MLOM = MappingProxyType({"centre": "median", "guests": False})
+
 ENTRANTS: Mapping[str, Entrant] = MappingProxyType(
     {
         one.name: one
@@ -52,6 +54,8 @@ ENTRANTS: Mapping[str, Entrant] = MappingProxyType(
             Entrant("spectral-tree", "SpectralTree", OURS, "SpectralTreeClassifier", several=True),
             Entrant("lom-tree", "LomTree", OURS, "LomTreeClassifier"),
             Entrant("one-against-all", "OneAgainstAll", OURS, "OneAgainstAllClassifier"),
+            Entrant("mlom-tree", "MlomTree", OURS, "MlomTreeClassifier"),
+            Entrant("mlom-tree-paper", "MlomTree, the paper's", OURS, "MlomTreeClassifier", PAPER_MLOM),
             _both("pecos", "PECOS XR-Linear", "PECOS"),
             _both("napkinxc", "napkinXC PLT", "napkinXC"),
             _both("omikuji", "omikuji", "omikuji"),

@@ -1,6 +1,7 @@
 """The page of the race, generated from its cells: a table for each set and comparisons in words."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -77,7 +78,7 @@ def write_page(cells: Sequence[Cell], page: Path, figures: Path) -> None:
         parts.append(f"**Incomplete: {n_all - len(cells)} of {n_all} cells have not been run.**\n")
     if short := summary(cells):
         parts.append("\n".join([*short, ""]))
-    for path, title in plot_all(cells, figures):
+    for path, title in plot_all([cell for cell in cells if cell["machine"] == _usual_machine(cells)], figures):
         parts.append(f"![{title}]({Path(os.path.relpath(path, page.parent)).as_posix()})\n")
     parts += [section(name, [cell for cell in cells if cell["set"] == name]) for name in SETS]
     page.write_text("\n".join(part for part in parts if part), encoding="utf-8")
@@ -233,10 +234,20 @@ def _origin(cells: Sequence[Cell]) -> str:
     machines = sorted({cell["machine"] for cell in cells})
     threads, caps = (sorted({cell[key] for cell in cells}) for key in ("threads", "cap_seconds"))
     span = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    return (
+    text = (
         f"Measured {span}, commit {', '.join(commits)}, {'; '.join(machines)}, {', '.join(map(str, threads))} threads, "
         f"limit {' or '.join(f'{cap:g}' for cap in caps)} s per cell."
     )
+    usual = _usual_machine(cells)
+    others = [_title(cell) for cell in cells if cell["machine"] != usual]
+    if others:
+        text += f" {' and '.join(others)}: on another machine than the rest ({usual}), so compare accuracies only."
+    return text
+
+
+def _usual_machine(cells: Sequence[Cell]) -> str:
+    """The machine of most cells."""
+    return Counter(cell["machine"] for cell in cells).most_common(1)[0][0]
 
 
 def _title(cell: Cell) -> str:

@@ -15,7 +15,7 @@ COLOURS = {
     OURS: "#0072B2", "PECOS": "#D55E00", "napkinXC": "#E69F00", "omikuji": "#CC79A7", "Vowpal Wabbit": "#009E73",
     "fastText": "#56B4E9", "scikit-learn": "#000000", "River": "#F0E442",
 }  # fmt: skip
-MARKERS = ("o", "s", "^", "D", "v", "P")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
 COLUMNS = 3
 UNTRAINED = "sklearn-neighbours"  # only keeps its rows: no training to show on a log scale
 STOPPED = "River"  # learns for a given time: its seconds are that limit, whatever the number of rows
