@@ -200,8 +200,8 @@ def main() -> int:
         f"`python benchmarks/taxonomy.py` writes this page. {about['machine']}; {when()}. "
         f"LabelTreeClassifier with default options, seeds {', '.join(map(str, SEEDS))}. Recall: share of rows whose "
         "label is a candidate. Work: routers and labels scored per row. Coarser predictions: `predict_path` of the "
-        "first seed; accuracy: the "
-        "node predicted is the true label or above it; a label: the prediction is a label; nothing: it is the root.",
+        "first seed. Accuracy: of the rows with a prediction, those whose node is the true label or above it. "
+        "A label: the prediction is a label. Nothing: not even a node at the top is probable enough.",
     ]
     for name, load in SETS.items():
         try:

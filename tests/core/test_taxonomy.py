@@ -230,3 +230,8 @@ def test_a_label_without_a_path_is_at_the_top():
 def test_two_nodes_with_one_key_are_named():
     with pytest.raises(ValueError, match="the same key 'a'"):
         Taxonomy([-1, 0, 0], ["", "a", "a"])
+
+
+def test_several_parents_are_refused():
+    with pytest.raises(ValueError, match="The parent of 'apple' is a list: pass one parent per label"):
+        Taxonomy.from_parents({"apple": ["fruit", "food"]})

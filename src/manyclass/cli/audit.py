@@ -49,6 +49,8 @@ def run(**options: Any) -> None:
         )
     if X.shape[0] == plan.max_rows:
         print(f"manyclass: only the first {plan.max_rows:,} rows are checked (--max-rows)", file=sys.stderr)
+    if plan.folds > X.shape[0]:
+        raise CommandError(f"{plan.data} has {X.shape[0]} rows: --folds {plan.folds} requires more.")
     algorithm = plan.algorithm or default_algorithm()
     estimator = make_estimator(algorithm, (), plan.seed).set_params(n_jobs=plan.threads)
     with notice_if_slow():

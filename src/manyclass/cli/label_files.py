@@ -70,6 +70,8 @@ def _read(option: str, path: str) -> tuple[str, dict[str, str]]:
             continue
         if len(line) != 2 or not line[0]:
             raise CommandError(f"{path}: row {number} must be a label and a {lines[0][1]}, it has {len(line)} fields.")
+        if option == "label_text" and not line[1].strip():
+            raise CommandError(f"{path}: row {number} has no description of the label {line[0]!r}: leave it out.")
         if line[0] in pairs:
             raise CommandError(f"{path}: row {number} has the label {line[0]!r} again.")
         pairs[line[0]] = line[1]

@@ -164,7 +164,8 @@ def train(
         typer.Option(
             metavar="CSV",
             help="Taxonomy of the labels: a CSV file with the columns label and parent, or label and path, such as "
-            "'Food > Fruit > Apple'. For one label per row, and label trees trained on all rows at once.",
+            "'Food > Fruit > Apple'. Labels at the top have an empty parent. For one label per row, and label trees "
+            "trained on all rows at once.",
         ),
     ] = None,
     epochs: Annotated[

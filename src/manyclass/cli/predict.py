@@ -167,7 +167,7 @@ def _paths(clf: Any, X: Any, confidence: float) -> Iterator[tuple[list[str], np.
     except (AttributeError, ValueError) as error:  # no taxonomy, or several labels per row
         raise CommandError(f"--path: {error}") from error
     for path, probability in zip(found.paths, found.probabilities, strict=True):
-        yield [JOINT.join(path)], np.array([probability])
+        yield ([JOINT.join(path)], np.array([probability])) if path else ([], np.empty(0))
 
 
 def _is_unknown(clf: Any, X: Any, found: Any) -> np.ndarray:

@@ -90,6 +90,9 @@ class Taxonomy:
         taxonomy : Taxonomy
             A ValueError is raised if the parents have a cycle.
         """
+        for label, above in parents.items():
+            if isinstance(above, (list, tuple, set, dict)):
+                raise ValueError(f"The parent of {label!r} is a {type(above).__name__}: pass one parent per label.")
         known = {_key(label): _key(above) for label, above in parents.items()}
         if "" in known:
             raise ValueError("A label of the hierarchy is empty or None: leave it out, the root needs no entry.")
@@ -104,7 +107,7 @@ class Taxonomy:
         Parameters
         ----------
         paths : mapping of label to path, or iterable of labels that are paths
-            The last part of a path is the label itself. None: the label is at the top.
+            The last part of a path is the label itself. None or "": the label is at the top.
         separator : str, default=">"
             What separates the parts. Spaces around them do not count.
 
@@ -117,7 +120,7 @@ class Taxonomy:
         parent, keys = [-1], [""]
         labels: dict[int, Any] = {}
         for label, path in listed:
-            path = label if path is None else path
+            path = label if path is None or path == "" else path
             parts = tuple(part.strip() for part in str(path).split(separator))
             if not all(parts):
                 raise ValueError(f"The path {str(path)!r} has an empty part: write it as 'A {separator} B'.")
@@ -251,8 +254,8 @@ def as_taxonomy(hierarchy: Any, labels: np.ndarray) -> Taxonomy:
     if len(missing):
         names = ", ".join(repr(label) for label in labels[missing[:5]].tolist())
         raise ValueError(
-            f"The hierarchy has no place for {len(missing)} of {len(labels)} labels, such as {names}: add them, at the "
-            "top with the parent None."
+            f"The hierarchy has no place for {len(missing)} of {len(labels)} labels, such as {names}: add them, "
+            "with None or an empty parent at the top."
         )
     return taxonomy
 

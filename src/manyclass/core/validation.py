@@ -36,6 +36,11 @@ def check_text(X: Any) -> None:
     if not isinstance(cell, str) or _is_number(cell):
         return
     start = cell if len(cell) <= 30 else cell[:27] + "..."
+    if isinstance(X, str):
+        raise ValueError(
+            f"X is a text ({str(start)!r}), not a list: models of texts take [text], others take numbers, for example "
+            "from TfidfVectorizer."
+        )
     raise ValueError(
         f"X contains text (the first is {str(start)!r}), not numbers: convert each text to a row of numbers first, for "
         "example with TfidfVectorizer or HashingVectorizer of sklearn.feature_extraction.text."

@@ -1,5 +1,6 @@
 """Metrics of probabilities: calibration errors, log loss, and the share of rows that can be predicted at a risk."""
 
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -208,7 +209,7 @@ def precision_threshold(correct: Any, probabilities: Any, precision: float = 0.9
     True
     """
     for name, value in (("precision", precision), ("confidence", confidence)):
-        if not 0 < value < 1:
+        if not isinstance(value, Real) or not 0 < value < 1:
             raise ValueError(f"{name} must be a number above 0 and below 1, got {value!r}.")
     correct, probability = _read_certainty(correct, probabilities)
     n, level = len(correct), (1.0 - confidence) / _STARTS

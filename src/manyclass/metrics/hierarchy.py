@@ -76,10 +76,10 @@ def hierarchical_scores(y_true: Any, y_pred: Any, taxonomy: Any) -> tuple[float,
 
 
 def path_accuracy(y_true: Any, y_pred: Any, taxonomy: Any) -> float:
-    """Share of the rows whose prediction is the true label or a node above it.
+    """Share of the predictions that are the true label or a node above it.
 
-    Use it for coarser predictions, such as those of `predict_path` of the estimators. The root is above every label, so
-    report the mean depth of the predictions as well.
+    Use it for coarser predictions, such as those of `predict_path` of the estimators. Rows whose prediction is the root
+    have no prediction and do not count: report their share, and the mean depth, as well.
 
     Parameters
     ----------
@@ -91,6 +91,7 @@ def path_accuracy(y_true: Any, y_pred: Any, taxonomy: Any) -> float:
     Returns
     -------
     accuracy : float
+        NaN if no row has a prediction.
 
     Examples
     --------
@@ -102,7 +103,7 @@ def path_accuracy(y_true: Any, y_pred: Any, taxonomy: Any) -> float:
     """
     true, predicted = _nodes(y_true, y_pred, taxonomy)
     inside = (predicted >= 0) & (_shared(true, predicted, taxonomy) == taxonomy.depth[predicted])
-    return float(np.mean(inside))
+    return float(np.mean(inside[predicted != 0])) if predicted.any() else np.nan
 
 
 def _nodes(y_true: Any, y_pred: Any, taxonomy: Any) -> tuple[np.ndarray, np.ndarray]:

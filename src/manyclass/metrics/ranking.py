@@ -374,7 +374,8 @@ def _read_truth(Y: Any, name: str) -> _Truth:
         raise ValueError(f"{name} has no rows; at least one is required.")
     if Y.ndim == 1:
         if Y.dtype.kind not in "iu":
-            raise ValueError(f"{expected}; got an array of {Y.dtype}. Convert labels to ids, for example by np.unique.")
+            hint = "Pass ids, or labels and classes=model.classes_ where the metric has this argument."
+            raise ValueError(f"{expected}; got an array of {Y.dtype}. {hint}")
         if Y.min() < 0:
             raise ValueError(f"{expected}; got class {Y.min()} in row {np.argmin(Y)}.")
         return _Truth(np.arange(len(Y)), Y.astype(np.int64), len(Y), int(Y.max()) + 1, False)
