@@ -38,8 +38,11 @@ def test_explain_prints_words(call, model):
     lines = result.out.splitlines()
     assert lines[0].startswith("fruit: score ")
     assert {"ripe", "apple", "roof"} <= {line.split()[0] for line in lines[3:] if line}
+    labels, probabilities = load_model("topics.model").predict_topk(["a ripe apple on the roof"], probabilities=True)
+    assert labels[0, 0] == "fruit" and lines[-1] == f"probability of fruit: {probabilities[0, 0]:.4f}"
     found = json.loads(call("explain", "topics.model", "a ripe apple on the roof", "--label", "home", "--json").out)
     assert found["label"] == "home" and found["runner_up"] == "fruit"
+    assert found["probability"] == pytest.approx(probabilities[0, labels[0].tolist().index("home")])
     assert {one["name"] for one in found["contributions"]} == {"ripe", "apple", "roof", "the"}
     parts = [one["contribution"] for one in found["contributions"]] + list(found["terms"].values())
     assert sum(parts) + found["other_features"] == pytest.approx(found["score"])
@@ -51,6 +54,7 @@ def test_explain_without_words(call, model, tmp_path):
     assert call("train", "numbers.csv", "--label", "y", "--model", "numbers.model").code == 0
     result = call("explain", "numbers.model", '{"a": 2, "b": 1}')
     assert result.code == 0 and "a" in result.out, result.err
+    assert "JSON object of their cells (Expecting" in call("explain", "numbers.model", '{"a": 2').err
 
 
 def test_explain_draws_a_picture(call, model, tmp_path):
@@ -63,6 +67,10 @@ def test_a_text_in_python(call, model, tmp_path):
     text = "a ripe apple"
     assert clf.explain(text).score == pytest.approx(clf.predict_topk([text], k=1)[1][0, 0], abs=1e-5)
     assert clf.explain([text]) == clf.explain({"text": text})
+    for missing in ([None], [None, "a ripe apple"], [None, None]):
+        assert clf.predict(missing).tolist() == clf.predict([text or "" for text in missing]).tolist()
+    with pytest.raises(ValueError, match="X has no cells in row 1"):
+        clf.predict([{"text": "a"}, None])
 
 
 def test_explain_needs_a_table(call, digits):
@@ -103,6 +111,15 @@ def test_classes_changes_a_file(call, model, tmp_path):
     assert "vehicle" not in predicted.out and "building" in predicted.out
 
 
+def test_classes_says_that_sets_have_ended(call, model):
+    clf = load_model("topics.model")
+    with open("train.csv", newline="") as file:
+        texts, labels = zip(*list(csv.reader(file))[1:], strict=True)
+    clf.conformal(list(texts), list(labels), coverage=0.7).save("topics.model")
+    assert "predict --set" not in call("classes", "topics.model", "--rename", "home=building").err
+    assert "`predict --set` no longer holds" in call("classes", "topics.model", "--remove", "building").err
+
+
 def test_new_names_of_several_labels_can_be_renamed_in_the_same_command(call, tmp_path):
     rows = [f"{words},{labels}" for words, labels in (("red apple", "fruit;red"), ("red car", "vehicle;red")) * 4]
     (tmp_path / "several.csv").write_text("text,labels\n" + "\n".join(rows) + "\n")
@@ -112,6 +129,8 @@ def test_new_names_of_several_labels_can_be_renamed_in_the_same_command(call, tm
     assert result.code == 0, result.err
     predicted = call("predict", "several.model", "several.csv", "--top-k", 2)
     assert "scarlet" in predicted.out and "green" not in predicted.out
+    explained = call("explain", "several.model", '{"text": "red apple"}', "--label", "scarlet")
+    assert "probability of scarlet: " in explained.out, explained.err
 
 
 @pytest.mark.parametrize(

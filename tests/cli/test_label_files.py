@@ -55,6 +55,12 @@ def test_bad_files_are_refused_before_training(call, things, tmp_path, text, mes
     assert not (tmp_path / "a.model").exists()
 
 
+def test_a_cycle_names_the_file(call, things, tmp_path):
+    (tmp_path / "tree.csv").write_text("label,parent\na,b\nb,a\n")
+    found = call(*things, "--hierarchy", "tree.csv")
+    assert found.code == 1 and "tree.csv: The hierarchy has a cycle" in " ".join(found.err.split())
+
+
 @pytest.mark.parametrize(
     "words, message",
     [

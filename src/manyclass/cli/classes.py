@@ -1,5 +1,6 @@
 """`manyclass classes`: add, remove, rename or merge the classes of a model file."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ def run(
     with only_writer(target):
         trained = open_model(model)
         clf = trained.estimator
+        had_sets = "conformal" in clf._state
         if not (add or remove or rename or merge):
             raise CommandError("nothing to do: give --add, --remove, --rename or --merge.")
         if add:
@@ -36,6 +38,8 @@ def run(
         trained.names = clf._names
         trained.save(target, slim=clf._slim, precision=clf._precision)
     print(f"{target}: {clf._index.n_current:,} classes")
+    if had_sets and "conformal" not in clf._state:
+        print("manyclass: the threshold of `predict --set` no longer holds and was removed.", file=sys.stderr)
 
 
 def _labels(given: Sequence[str], trained: Trained) -> list[Any]:

@@ -70,7 +70,7 @@ def run(
         metrics["risk_coverage"] = {"mean_risk": curve.area(), "rows_at_precision": shares, "thresholds": thresholds}
         header = ("precision", "rows predicted", "threshold with 95 % confidence")
         rows = [
-            (percent(float(precision)), percent(share), "too few rows" if limit is None else f"{limit:.4f}")
+            (percent(float(precision)), percent(share), "not reached" if limit is None else f"{limit:.4f}")
             for (precision, share), limit in zip(shares.items(), thresholds.values(), strict=True)
         ]
         text += "\n\n" + as_text(Section("Most certain predictions", header, rows))

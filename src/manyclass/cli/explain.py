@@ -17,9 +17,16 @@ def run(model: str, text: str, label: str | None, top_k: int, picture: str | Non
         raise CommandError(
             f"{model}: the model was not trained on a table with text. Use explain(x) in Python."
         )
+    row, clf = _row(text, trained), trained.estimator
     with notice_if_slow():
-        found = trained.estimator.explain(_row(text, trained), _label(label, trained), k=top_k)
-    print(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else printable(str(found), sys.stdout))
+        found = clf.explain(row, _label(label, trained), k=top_k)
+        labels, probabilities = clf.predict_topk([row], k=clf._index.n_current, probabilities=True)
+    number = found.label if clf._names is None else clf._names.index(found.label)  # the column of y
+    probability = float(probabilities[0, labels[0].tolist().index(number)])
+    if as_json:
+        print(json.dumps({"probability": probability, **found.to_dict()}, ensure_ascii=False))
+    else:
+        print(printable(f"{found}\n\nprobability of {found.label}: {probability:.4f}", sys.stdout))
     if picture is not None:
         height = 1.4 + 0.28 * (len(found.contributions) + len(found.terms) + 1)
         figure = figure_class()(figsize=(7.0, height), layout="constrained")
@@ -31,13 +38,13 @@ def _row(text: str, trained: Trained) -> Any:
     """The text, or the cells of a JSON object."""
     if trained.reading.columns == trained.reading.text and len(trained.reading.text) == 1:
         return text
-    columns = ", ".join(trained.reading.columns)
+    expected = f"the model has the columns {', '.join(trained.reading.columns)}: pass a JSON object of their cells"
     try:
         cells = json.loads(text)
     except ValueError as error:
-        raise CommandError(f"the model has the columns {columns}: pass a JSON object of their cells.") from error
+        raise CommandError(f"{expected} ({error}).") from error
     if not isinstance(cells, dict):
-        raise CommandError(f"the model has the columns {columns}: pass a JSON object of their cells.")
+        raise CommandError(f"{expected}.")
     return {name: None for name in trained.reading.columns} | cells
 
 

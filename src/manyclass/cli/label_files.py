@@ -36,7 +36,10 @@ def label_arguments(paths: dict[str, str], reading: Reading, y: np.ndarray) -> d
     out: dict[str, Any] = {}
     if "hierarchy" in paths:
         second, pairs = _read("hierarchy", paths["hierarchy"])
-        out["hierarchy"] = (Taxonomy.from_paths if second == "path" else Taxonomy.from_parents)(pairs)
+        try:
+            out["hierarchy"] = (Taxonomy.from_paths if second == "path" else Taxonomy.from_parents)(pairs)
+        except ValueError as error:
+            raise CommandError(f"{paths['hierarchy']}: {error}") from error
     if "label_text" in paths:
         from ..io.tables import table_rows  # scikit-learn's vectorizers take a while to import
 

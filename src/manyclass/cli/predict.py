@@ -52,7 +52,7 @@ class Plan:
     def format(self) -> str:
         """The format of the output."""
         extension = os.path.splitext(self.output or "")[1].lower()
-        return self.output_format or _FORMATS.get(extension, "tsv")
+        return self.output_format or _FORMATS.get(extension, "jsonl" if self.sets else "tsv")
 
 
 class Row(NamedTuple):
@@ -104,7 +104,7 @@ def _check(plan: Plan) -> None:
         if plan.threshold is not None or plan.path is not None:
             raise CommandError("--set has a threshold of its own: omit --threshold and --path.")
         if plan.format != "jsonl":
-            raise CommandError("sets have any number of labels, which only JSON lines can hold: add --format jsonl.")
+            raise CommandError("sets have any number of labels, which only JSON lines can hold: use --format jsonl.")
     if plan.output is None:
         if plan.format == "parquet":
             raise CommandError("--format parquet requires --output FILE.")

@@ -180,7 +180,7 @@ def check_free(new: dict[int, object], ids: dict) -> None:
     for label in new.values():
         number = ids.get(label, -1)
         if number >= 0 and number not in new:
-            raise ValueError(f"{label!r} is the label of another class: merge_classes joins two classes.")
+            raise ValueError(f"{label!r} is the label of another class. To join two classes, merge them.")
 
 
 def label_array(labels: list, kind: str) -> np.ndarray:

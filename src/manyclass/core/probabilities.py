@@ -319,8 +319,8 @@ def rows_to_hold_out(labels: Labels, weights: np.ndarray, rng) -> tuple[np.ndarr
     if len(held) < calibration.FEWEST:
         raise ValueError(
             f"the option calibration holds out a tenth of the rows and leaves a row of each label: that gives "
-            f"{len(held)} rows of {n}, at least {calibration.FEWEST} are required. Use calibration=None and "
-            "calibrate(X, y) with other rows."
+            f"{len(held)} rows of {n}, at least {calibration.FEWEST} are required. Train without "
+            "calibration, or with more rows."
         )
     mask = np.zeros(n, bool)
     mask[held] = True

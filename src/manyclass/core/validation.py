@@ -129,6 +129,8 @@ def without_padding(y: Any) -> Any:
 
 def check_labels(y: Any, name: str = "y") -> None:
     """Refuse labels that are not one text or number per row."""
+    if y is None:
+        raise ValueError(f"{name} is None: pass a list or an array of labels.")
     if sp.issparse(y):
         raise _is_a_matrix(name, y.shape)
     try:

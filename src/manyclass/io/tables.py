@@ -228,7 +228,7 @@ def is_table(X: Any) -> bool:
     if hasattr(X, "columns") or hasattr(X, "to_pylist") or hasattr(X, "to_dicts"):
         return True
     one_dimensional = isinstance(X, list | tuple) or getattr(X, "ndim", 0) == 1
-    return one_dimensional and len(X) > 0 and isinstance(next(iter(X)), str | Mapping)
+    return one_dimensional and len(X) > 0 and isinstance(next((x for x in X if x is not None), ""), str | Mapping)
 
 
 def table_rows(X: Any, reading: Reading) -> scipy.sparse.csr_array:
@@ -281,11 +281,13 @@ def _records(X: Any, reading: Reading) -> list[Mapping[str, Any]]:
         rows = X.to_pylist()  # pyarrow
     else:
         rows = list(X)
-    if rows and isinstance(rows[0], str):
+    if rows and isinstance(next((row for row in rows if row is not None), ""), str):
         if len(reading.text) != 1:
             columns = ", ".join(map(shown, reading.columns))
             raise ValueError(f"X contains texts, but the model was trained on the columns {columns}: pass a DataFrame.")
         return [{reading.text[0]: text} for text in rows]
+    if None in rows:
+        raise ValueError(f"X has no cells in row {rows.index(None)}: it is None.")
     there = list(rows[0]) if rows else list(reading.columns)
     if missing := [name for name in reading.columns if name not in there]:
         names = ", ".join(map(shown, there[:_COLUMNS_SHOWN]))
