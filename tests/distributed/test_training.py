@@ -7,10 +7,12 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from distributed import wait
 
+from benchmarks.dask.running import running
 from manyclass import LabelTreeClassifier
 from manyclass.core import prediction
-from manyclass.distributed import DaskLabelTreeClassifier, read_files
+from manyclass.distributed import DaskLabelTreeClassifier, estimator, read_files
 from manyclass.distributed.cluster import Cluster
 from manyclass.distributed.rows import edges_of
 from manyclass.label_tree.parts import ALIGNED
@@ -48,6 +50,37 @@ def test_a_killed_worker_changes_nothing(cluster, client, text, whole, monkeypat
     model = DaskLabelTreeClassifier(client, **OPTIONS).fit(*map(cut, text))
     assert len(killed) == 2  # before the routers and before the leaves
     assert file_of(model.to_local()) == whole
+
+
+def test_fit_continues_after_the_scheduler_has_ended(text, whole, monkeypatch, tmp_path):
+    plain = Cluster.chunks
+
+    def train_and_end(self, *arguments):
+        found = plain(self, *arguments)
+        wait(found)
+        self.client.cluster.close()
+        return found
+
+    parts = list(map(cut, text))
+    with running(1) as (_, client), monkeypatch.context() as patch:
+        patch.setattr(Cluster, "chunks", train_and_end)  # after the routers
+        with pytest.raises(ConnectionError, match="continues with what is in `checkpoint`"):
+            DaskLabelTreeClassifier(client, checkpoint=tmp_path, **OPTIONS).fit(*parts)
+    before = {path: path.stat() for path in tmp_path.iterdir()}
+    damaged = next(iter(before))
+    damaged.write_bytes(damaged.read_bytes()[:-100])
+    with running(1) as (_, client):
+        with monkeypatch.context() as patch:
+            patch.setattr(estimator, "remove_stored", lambda folder: None)
+            model = DaskLabelTreeClassifier(client, checkpoint=tmp_path, **OPTIONS).fit(*parts)
+        assert file_of(model.to_local()) == whole
+        after = {path: path.stat() for path in tmp_path.iterdir()}
+        assert len(after) > len(before) > 1
+        assert [path for path in before if after[path].st_ino != before[path].st_ino] == [damaged]
+        DaskLabelTreeClassifier(client, checkpoint=tmp_path, **OPTIONS).fit(*parts)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ValueError, match="is not a folder"):
+        DaskLabelTreeClassifier(client, checkpoint=tmp_path / "none").fit(*parts)
 
 
 def test_dense_rows_with_nearest_rows(client):

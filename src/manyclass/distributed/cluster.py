@@ -4,15 +4,21 @@ Every step is a task of a pure function on the results of other tasks: if a work
 on another one, with the same result. Nothing is scattered, because scattered data cannot be computed again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
 try:
     from dask import config
     from distributed import Client, Future, get_client, wait
+    from distributed.client import ClosedClientError
+    from distributed.comm import CommClosedError
 except ImportError as error:
     raise ImportError("manyclass.distributed requires Dask: pip install 'manyclass[dask]'.") from error
+
+from .checkpoints import stored
 
 _AT_ONCE = 8  # values that are combined in one task
 # A task costs 2 ms besides its work, so there are few parts, and few chunks if these are small.
@@ -27,7 +33,8 @@ class Cluster:
 
     n_jobs = 1  # threads within a task: Dask runs several tasks in a process instead
 
-    def __init__(self, client: Client | None) -> None:
+    def __init__(self, client: Client | None, checkpoints: str | None = None) -> None:
+        self.checkpoints = checkpoints  # folder of trained chunks, or None
         try:
             self.client = get_client() if client is None else client
         except ValueError as error:
@@ -72,14 +79,27 @@ class Cluster:
         """For each chunk, train(what `take` finds in each part, *shared); few at a time, to bound the memory."""
         found: list[Future] = []
         running: list[Future] = []
+        to_do = [train] if self.checkpoints is None else [stored, self.checkpoints, train]
         most = _CHUNKS_IN_FLIGHT * self.n_threads
         for chunk in chunks:
             if len(running) >= most:
                 wait(running, return_when="FIRST_COMPLETED")
                 running = [future for future in running if not future.done()]
-            found.append(self.call(train, self.each(take, lists, chunk), *shared))
+            found.append(self.call(*to_do, self.each(take, lists, chunk), *shared))
             running.append(found[-1])
         return found
+
+    @contextmanager
+    def lost_cluster_as_error(self) -> Iterator[None]:
+        """An error that says what to do if the scheduler ends."""
+        try:
+            yield
+        except (CancelledError, ClosedClientError, CommClosedError) as error:
+            kept = "trains everything anew" if self.checkpoints is None else "continues with what is in `checkpoint`"
+            raise ConnectionError(
+                f"The cluster ended during fit ({type(error).__name__}). Start it again and repeat fit, which "
+                f"{kept}."
+            ) from error
 
     def get(self, value: Any) -> Any:
         """The value of a future, or the values of a list of futures."""

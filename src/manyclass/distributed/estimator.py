@@ -1,5 +1,7 @@
 """Label tree trained on a Dask cluster."""
 
+import os
+from os import fspath
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from ..core.steps import add
 from ..label_tree.estimator import MOST_FITTED, LabelTreeClassifier
 from ..label_tree.fit import Sizes, fit_parts
 from ..label_tree.parts import n_rows_of
+from .checkpoints import remove_stored
 from .cluster import Client, Cluster
 from .prediction import predict_blocks, topk_blocks
 from .rows import (
@@ -48,6 +51,11 @@ class DaskLabelTreeClassifier(ClassifierMixin, BaseEstimator):
     ----------
     client : distributed.Client, optional
         The cluster. Default: the client that was made last in this process.
+    checkpoint : str or path-like, optional
+        A folder that this process and all workers can write to. Nodes that are trained are kept there until `fit` ends,
+        so that a `fit` that was stopped, for example because the scheduler ended, does not train them again when it is
+        repeated. The data, the options and the number of threads of the cluster must be the same; otherwise everything
+        is trained anew. Use one folder for each model.
     arity, beam, start, C, rate, prior, normalize, threshold, n_epochs, n_trees, neighbors, replay, class_weight, \
 random_state, verbose
         As in `LabelTreeClassifier`. Without a `random_state` two runs give different trees, as there.
@@ -83,6 +91,7 @@ random_state, verbose
         self,
         client: Client | None = None,
         *,
+        checkpoint=None,
         arity=16,
         beam=10,
         start="auto",
@@ -100,6 +109,7 @@ random_state, verbose
         verbose=0,
     ):
         self.client = client
+        self.checkpoint = checkpoint
         self.arity = arity
         self.beam = beam
         self.start = start
@@ -134,7 +144,18 @@ random_state, verbose
         self : object
             Fitted estimator.
         """
-        run, local = Cluster(self.client), self._new_local()
+        folder = None if self.checkpoint is None else fspath(self.checkpoint)
+        if folder is not None and not os.path.isdir(folder):
+            raise ValueError(f"checkpoint={folder!r} is not a folder: make it first, where all workers can write to it.")
+        run = Cluster(self.client, folder)
+        with run.lost_cluster_as_error():
+            self._fit(run, X, y, sample_weight)
+        if folder is not None:
+            remove_stored(folder)
+        return self
+
+    def _fit(self, run: Cluster, X: Any, y: Any, sample_weight: Any) -> None:
+        local = self._new_local()
         local._check_options()
         if local.arity > MOST_FITTED:
             raise ValueError(f"arity must be at most {MOST_FITTED} for fit, got {local.arity}.")
@@ -164,7 +185,6 @@ random_state, verbose
         local.n_epochs_, local.history_ = local._options.n_epochs, []
         check_training(local._state, thorough=True)
         self._local = local
-        return self
 
     def _learn_threshold(self, run: Cluster, local: LabelTreeClassifier, checked: list, rng) -> None:
         """As `LabelTreeClassifier` does: from the same rows, with a small model that is also trained on the cluster."""
@@ -181,7 +201,7 @@ random_state, verbose
         held = run.each(known_labels, [run.each(encode, [held], None, None)], known)
         if sum(sizes[0]) < FEWEST or not sum(run.get(run.each(n_labels_of, [held]))):
             return
-        params = {**self.get_params(deep=False), **params_for_threshold(rng)}
+        params = {**self.get_params(deep=False), **params_for_threshold(rng), "checkpoint": None}
         model = type(self)(**params).fit(learned).to_local()
         edges = [0, *(last for _, last in model._scoring_blocks(sum(sizes[0])))]
         blocks = align(run, held, sizes[0], edges)
@@ -190,7 +210,7 @@ random_state, verbose
 
     def _new_local(self) -> LabelTreeClassifier:
         params = self.get_params(deep=False)
-        del params["client"]
+        del params["client"], params["checkpoint"]
         return LabelTreeClassifier(**params)
 
     def _classes(self, run: Cluster, checked: list, info: Info) -> tuple[np.ndarray, Any]:
