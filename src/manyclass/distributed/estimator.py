@@ -146,7 +146,7 @@ random_state, verbose
         """
         folder = None if self.checkpoint is None else fspath(self.checkpoint)
         if folder is not None and not os.path.isdir(folder):
-            raise ValueError(f"checkpoint={folder!r} is not a folder: make it first, where all workers can write to it.")
+            raise ValueError(f"checkpoint={folder!r} is not a folder. Make it first, where all workers can write.")
         run = Cluster(self.client, folder)
         with run.lost_cluster_as_error():
             self._fit(run, X, y, sample_weight)
