@@ -75,7 +75,7 @@ class Work:
             (fit, "left_out_scores", self.counted(fit.left_out_scores, 3)),
             (fit, "calibrate", self.for_choice(fit.calibrate, "start")),
             (fit, "_is_right", self.for_choice(fit._is_right, "C")),
-            (fit, "_slope", self.for_choice(fit._slope, "neighbors")),
+            (fit, "_ranking", self.for_choice(fit._ranking, "neighbors")),
             (kind, "_learn_threshold", self.for_choice(kind._learn_threshold, "threshold")),
         ]
         originals = [(where, name, where.__dict__.get(name)) for where, name, _ in changed]

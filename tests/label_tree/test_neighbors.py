@@ -10,9 +10,10 @@ from manyclass.core.model_file import ModelFormatError
 from manyclass.core.state import cut
 from manyclass.label_tree.neighbors import (
     BEST,
-    MOST_ROWS,
-    best_slope,
+    Ranking,
+    best_ranking,
     check_neighbors,
+    most_rows,
     nearest,
     no_neighbors,
     rank_again,
@@ -61,14 +62,18 @@ def test_distances_are_those_of_nearest_neighbours(shapes):
     np.testing.assert_array_equal(found[:, 60], found[:, :60].min(axis=1))
 
 
-def test_ranking_again_is_score_minus_slope_times_distance():
+@pytest.mark.parametrize("offset", [0.0, 2.0])
+def test_ranking_again_combines_scores_and_distances(offset):
     row = np.array([[0.0], [1.0], [5.0]], np.float32)
-    neighbors = with_rows(no_neighbors(1, 0.5), row, np.array([0, 0, 1]))  # label 2 has no rows
+    neighbors = with_rows(no_neighbors(1, Ranking(0.9, 0.5, offset)), row, np.array([0, 0, 1]))  # label 2 has no rows
     labels, scores = np.array([[1, 0, 2, -1]], np.int32), np.array([[0.0, -1.0, -1.5, -np.inf]])
     work = np.zeros((1, 4), np.int64)
     rank_again(neighbors, np.array([[2.0]], np.float32), labels, scores, work)
-    assert labels.tolist() == [[0, 2, 1, -1]]
-    np.testing.assert_allclose(scores[0, :3], [-1.0 - 0.5 * 1, -1.5 - 0.5 * 1, 0.0 - 0.5 * 9])
+    distance = np.log(2.0 + np.array([1, 9, 1])) if offset else np.array([1, 9, 1])
+    expected = 0.9 * np.array([-1.0, 0.0, -1.5]) - 0.5 * distance
+    order = np.argsort(-expected)
+    assert labels.tolist() == [[*order, -1]]
+    np.testing.assert_allclose(scores[0, :3], expected[order])
     assert work[0, 3] == 3
 
 
@@ -95,8 +100,8 @@ def test_files_threads_and_new_labels(shapes, model, tmp_path):
     more = load_model(tmp_path / "one").partial_fit(np.full((30, 6), 9.0), np.full(30, 99))
     assert (more.predict(np.full((2, 6), 9.0)) == 99).all()
     assert (more.predict(X_test) == model.predict(X_test)).mean() > 0.85  # far rows move the routers
-    more.partial_fit(np.full((2 * MOST_ROWS, 6), 9.0), np.full(2 * MOST_ROWS, 99))
-    assert more._state["neighbors"].size[60] == MOST_ROWS
+    more.partial_fit(np.full((2 * most_rows(6), 6), 9.0), np.full(2 * most_rows(6), 99))
+    assert more._state["neighbors"].size[60] == most_rows(6)
     more.save(tmp_path / "more")
     np.testing.assert_array_equal(load_model(tmp_path / "more").predict(X_test), more.predict(X_test))
 
@@ -105,24 +110,26 @@ def test_a_sample_of_the_rows_of_each_label_is_kept():
     label = np.repeat(np.arange(3), [400, 5, 200])
     weights = np.ones(605)
     weights[:10] = 0
-    kept = rows_to_keep(label, weights, 8, 3, 0)
+    kept = rows_to_keep(label, weights, 300, 3, 0)
     assert np.bincount(label[kept]).tolist() == [128, 5, 128]
+    assert np.bincount(label[rows_to_keep(label, weights, 100, 3, 0)]).tolist() == [327, 5, 200]  # 2^15 values
     assert (np.diff(label[kept]) >= 0).all()
     assert (weights[kept] > 0).all()
     assert not len(rows_to_keep(np.arange(100), np.ones(100), 8, 100, 0))  # one row per label
     assert not len(rows_to_keep(label, weights, 1 << 26, 3, 0))  # they would need too much memory
 
 
-def test_the_slope_is_zero_unless_it_helps():
+def test_distances_are_not_used_unless_they_help():
     rng = np.random.default_rng(0)
     true = rng.integers(0, 5, 400)
     noise = rng.random((400, 5))
     informative = noise + 1.0
     informative[np.arange(400), true] *= 0.1
-    assert best_slope(noise, informative, true) > 0
-    assert best_slope(noise, rng.random((400, 5)), true) == 0
-    assert best_slope(noise, np.zeros((400, 5)), true) == 0
-    assert best_slope(noise[:0], noise[:0], true[:0]) == 0
+    found = best_ranking(noise, informative, true)
+    assert found.slope > 0 and found.factor > 0 and found.offset > 0
+    assert best_ranking(noise, rng.random((400, 5)), true) is None
+    assert best_ranking(noise, np.zeros((400, 5)), true) is None
+    assert best_ranking(noise[:0], noise[:0], true[:0]) is None
 
 
 @pytest.mark.parametrize(
@@ -137,10 +144,12 @@ def test_the_slope_is_zero_unless_it_helps():
         ("size", np.array([-1, 1, 1])),
         ("n_rows", np.array([5])),
         ("slope", np.array([-1.0])),
+        ("factor", np.array([0.0])),
+        ("offset", np.array([-1.0])),
     ],
 )
 def test_wrong_neighbors_in_a_file_are_refused(field, value):
-    right = cut(with_rows(no_neighbors(2, 1.0), np.zeros((4, 2), np.float32), np.array([0, 0, 1, 2])), row=4)
+    right = cut(with_rows(no_neighbors(2, Ranking(1.0, 1.0, 1.0)), np.zeros((4, 2), np.float32), np.array([0, 0, 1, 2])), row=4)
     check_neighbors(right, 2)
     with pytest.raises(ModelFormatError):
         check_neighbors(right._replace(**{field: value}), 2)
@@ -154,7 +163,7 @@ def test_sparse_rows_are_predicted_and_learned_as_dense_ones():
     model = LabelTreeClassifier(arity=4, n_epochs=1, random_state=0).fit(X, y)
     for kept in (False, True):
         if kept:
-            model._state["neighbors"] = with_rows(no_neighbors(300, 0.5), X, y.astype(np.int32))
+            model._state["neighbors"] = with_rows(no_neighbors(300, Ranking(1.0, 0.5, 0.1)), X, y.astype(np.int32))
         dense, sparse = model.predict_topk(X, 3), model.predict_topk(csr_array(X), 3)
         np.testing.assert_array_equal(sparse[0], dense[0])
         np.testing.assert_allclose(sparse[1], dense[1], rtol=1e-5)

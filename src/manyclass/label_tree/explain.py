@@ -118,22 +118,21 @@ def explain_trees(options: Options, state: State, batch: Batch, labels: list[int
     row = row_for(options, state, batch)
     looks = [Look(options, tree, blocks, row) for tree, blocks in trees]
     found = [_search(options, state, batch, tree) for tree in trees] if len(trees) > 1 else []
-    distances = _distance_terms(options, state, batch, labels, trees[0]) if "neighbors" in state else {}
     nearest = nearest_means(looks[0], labels)
-    return [_parts(options, looks, found, label, distances.get(label), nearest) for label in labels]
+    parts = [_parts(options, looks, found, label, nearest) for label in labels]
+    if "neighbors" not in state:
+        return parts
+    distances, factor = _distance_terms(options, state, batch, labels, trees[0]), float(state["neighbors"].factor[0])
+    return [_with_distance(own, factor, distance) for own, distance in zip(parts, distances, strict=True)]
 
 
-def _parts(
-    options: Options, looks: list[Look], found: list[Found], label: int, distance: float | None, nearest: list
-) -> Parts:
+def _parts(options: Options, looks: list[Look], found: list[Found], label: int, nearest: list) -> Parts:
     feature, x = looks[0].feature, looks[0].x
     known = [t for t, look in enumerate(looks) if label < len(look.tree.leaf_of) and look.tree.leaf_of[label] >= 0]
     if not known:
         return Parts(feature, np.zeros(len(x)), {"no training row": -math.inf}, list, nearest)
     if len(looks) == 1:
         contribution, terms = looks[0].parts(label)
-        if distance is not None:
-            terms[ROWS] = distance
         return Parts(feature, contribution, terms, partial(looks[0].steps, label), nearest)
     used = [t for t in known if looks[t].tree.leaf_of[label] in found[t].leaves[0]] or known
     own = [looks[t].parts(label) for t in used]
@@ -166,18 +165,26 @@ def _norm(found: Found) -> float:
     return float(np.logaddexp.reduce(scores)) if len(scores) else 0.0
 
 
-def _distance_terms(options: Options, state: State, batch: Batch, labels: list[int], tree: tuple) -> dict[int, float]:
-    """What the distance to the nearest training row takes from the score of each label."""
+def _with_distance(own: Parts, factor: float, distance: float) -> Parts:
+    """The parts of the score after the labels are ranked again."""
+    if not math.isfinite(own.total):  # a label without a row
+        return own
+    terms = {name: factor * amount for name, amount in own.terms.items()}
+    return own._replace(contribution=factor * own.contribution, terms={**terms, ROWS: distance})
+
+
+def _distance_terms(options: Options, state: State, batch: Batch, labels: list[int], tree: tuple) -> list[float]:
+    """What the distance to the nearest training row adds to the score of each label."""
     values, work = dense(batch, state["neighbors"].row.shape[1]).values, np.zeros((1, 4), np.int64)
     found = Found(np.empty((1, 0), np.int32), np.empty((1, BEST), np.int32), np.empty((1, BEST)), work)
     predict_batch(*tree, state["scale"], batch, options, found, True)
-    out = {}
+    out, factor = [], float(state["neighbors"].factor[0])
     for label in labels:
         best, scores = np.append(found.labels, [[np.int32(label)]], axis=1), np.append(found.scores, [[0.0]], axis=1)
         before = dict(zip(best[0, ::-1].tolist(), scores[0, ::-1].tolist(), strict=True))
         rank_again(state["neighbors"], values, best, scores, work)
         after = dict(zip(best[0, ::-1].tolist(), scores[0, ::-1].tolist(), strict=True))
-        out[label] = after[label] - before[label]
+        out.append(after[label] - factor * before[label])
     return out
 
 

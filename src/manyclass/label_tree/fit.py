@@ -18,7 +18,7 @@ from ..core.state import Scale, Seen, State, make
 from ..core.steps import Here, add, one_blas_thread
 from .fit_kernels import Pairs, Start, Trained, Weights, fit_nodes, left_out_scores
 from .kernels import LabelTree, Options, Rows, Run, first_bias, start_of
-from .neighbors import Neighbors, best_slope, nearest, no_neighbors, rows_to_keep, with_rows
+from .neighbors import Neighbors, Ranking, best_ranking, nearest, no_neighbors, rows_to_keep, with_rows
 from .parts import (
     Bounds,
     Counts,
@@ -264,19 +264,19 @@ def _neighbors(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start) -> N
         return None
     pieces, most, rng = _sample(plan, take_rows, pairs, n_pairs)
     job = _Job(options, start, np.float32(0.0), True)
-    slope = run.get(run.call(_slope, pieces, plan.tree, plan.scale, job, kept, most, rng))
-    if slope == 0.0:
+    ranking = run.get(run.call(_ranking, pieces, plan.tree, plan.scale, job, kept, most, rng))
+    if ranking is None:
         return None
     values = np.concatenate(run.get(run.each(values_of, [plan.parts], np.sort(kept))))
     order = np.argsort(np.argsort(kept, kind="stable"), kind="stable")
-    return with_rows(no_neighbors(n_features, slope), values[order], labels[kept])
+    return with_rows(no_neighbors(n_features, ranking), values[order], labels[kept])
 
 
 @one_blas_thread
-def _slope(
+def _ranking(
     pieces: list, tree: LabelTree, scale: Scale, job: _Job, kept: np.ndarray, most: int, rng: np.random.Generator
-) -> float:
-    """The weight of distances, from leaves that are trained without some of their rows."""
+) -> Ranking | None:
+    """How distances are used, from leaves that are trained without some of their rows."""
     piece, learned, held = _held_out(pieces, most, rng)
     blocks = join(tree, job.options, [train_pairs(piece.rows, learned, tree, scale, job)])
     used = np.zeros(len(piece.number), bool)
@@ -292,9 +292,9 @@ def _slope(
             )
             parts.append((scores, _distances(piece, tree, row, near, width), tree.place_of[piece.label[row]]))
     if not parts:
-        return 0.0
+        return None
     scores, distances, places = map(np.concatenate, zip(*parts, strict=True))
-    return best_slope(scores, distances, places)
+    return best_ranking(scores, distances, places)
 
 
 def _distances(piece: Piece, tree: LabelTree, row: np.ndarray, near: np.ndarray, width: int) -> np.ndarray:

@@ -355,6 +355,9 @@ def arrays_from_file(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
                 value *= np.repeat(scale, RUN)[: len(value)]
             out[f"{name}value"], out[f"{name}step"] = _as_steps(out[f"{name}first"], out[f"{name}lanes"], value)
             out[f"{name}begin"] = np.ascontiguousarray(out[f"{name}begin"][::EVERY])
+    if "neighbors.slope" in out:  # version 0.1.0 has no logarithm of distances
+        out.setdefault("neighbors.factor", np.ones(1))
+        out.setdefault("neighbors.offset", np.zeros(1))
     return out
 
 

@@ -2,29 +2,31 @@
 
 The model keeps training rows. The best labels of the tree are ranked again by
 
-    score - slope x squared distance to the nearest row of the label.
+    factor x score - slope x log(offset + squared distance to the nearest row of the label).
 
-`fit` chooses the slope on rows that it holds out at a sample of leaves, and keeps no rows unless they are predicted
-better with them. `partial_fit` adds rows of labels that have fewer than `MOST_ROWS`. For dense rows with one label
+The number of features times this logarithm is an estimate of the density of the label's rows, up to a constant. `fit`
+chooses the numbers on rows that it holds out at a sample of leaves, and keeps no rows unless they are predicted better
+with them. `partial_fit` adds rows of labels that have fewer than `most_rows`. For dense rows with one label
 each.
 """
 
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
 
 from ..core.invariants import need, need_range
 from ..core.state import Array, Field, make, resize
 from ..jit import device, kernel
 
 BEST = 20  # labels that are ranked again
-MOST_ROWS = 128  # kept per label
+_MOST_ROWS, _MOST_VALUES = 128, 1 << 15  # kept per label: so many rows, more if they have few values
 MOST_BYTES = 1 << 28  # of all kept rows
 FEWEST_ROWS = 2  # kept per label on average; fewer say little
-_STEEPEST = 100.0  # slope, in units of the median distance
 _SHORTEST = 1e-30  # squared distance, so that float32 arithmetic is possible
+_OFFSET = 0.01  # times the median distance, so that a repeated row does not decide alone
+_LEAST_FACTOR = 0.01  # of scores, so that they keep their order
 _LEAST_GAIN = 0.005  # of the held-out rows: predicted well with distances, not without, less the opposite
 _LEAST_LIKELIER = 5.0  # rise of the log-likelihood; 2 is significant for one parameter
 
@@ -37,20 +39,37 @@ class Neighbors(NamedTuple):
     last: Annotated[Array, Field("i8", ("class",), -1)]  # the first row of each label's list; -1: none
     size: Annotated[Array, Field("i8", ("class",))]  # rows of each label
     n_rows: Annotated[Array, Field("i8", ("one",))]
+    factor: Annotated[Array, Field("f8", ("one",), 1)]
     slope: Annotated[Array, Field("f8", ("one",))]
+    offset: Annotated[Array, Field("f8", ("one",))]  # 0: without the logarithm, as in models of version 0.1.0
 
 
-def no_neighbors(n_features: int, slope: float) -> Neighbors:
+class Ranking(NamedTuple):
+    """How scores and distances are combined."""
+
+    factor: float
+    slope: float
+    offset: float
+
+
+@device
+def most_rows(n_features):
+    """Rows that are kept per label."""
+    return max(_MOST_ROWS, _MOST_VALUES // n_features)
+
+
+def no_neighbors(n_features: int, ranking: Ranking) -> Neighbors:
     """No rows yet."""
     out: Neighbors = make(Neighbors, row=0, feature=n_features, **{"class": 1})
-    out.slope[0] = slope
+    out.factor[0], out.slope[0], out.offset[0] = ranking
     return out
 
 
 def with_rows(neighbors: Neighbors, values: np.ndarray, labels: np.ndarray) -> Neighbors:
     """With the rows of labels that do not have enough yet, in the given order, as long as all take `MOST_BYTES`."""
-    most = MOST_BYTES // (4 * neighbors.row.shape[1])
-    full = np.append(neighbors.size >= MOST_ROWS, False)  # the last place: labels that have no rows yet
+    n_features = neighbors.row.shape[1]
+    most = MOST_BYTES // (4 * n_features)
+    full = np.append(neighbors.size >= most_rows(n_features), False)  # the last place: labels that have no rows yet
     wanted = ~full[np.minimum(labels, len(full) - 1)]
     values, labels = values[wanted], labels[wanted]
     n_rows, n_classes = int(neighbors.n_rows[0]) + len(labels), int(labels.max(initial=0)) + 1
@@ -66,9 +85,10 @@ def with_rows(neighbors: Neighbors, values: np.ndarray, labels: np.ndarray) -> N
 @kernel
 def add_rows(neighbors, values, labels):
     """Append rows to the lists of their labels, while there is space. Mutates: neighbors. Cost: O(features) per row."""
+    most = most_rows(values.shape[1])
     for i in range(len(labels)):
         label, at = labels[i], neighbors.n_rows[0]
-        if neighbors.size[label] < MOST_ROWS and at < len(neighbors.before):
+        if neighbors.size[label] < most and at < len(neighbors.before):
             neighbors.row[at] = values[i]
             neighbors.before[at], neighbors.last[label] = neighbors.last[label], at
             neighbors.size[label] += 1
@@ -78,7 +98,7 @@ def add_rows(neighbors, values, labels):
 def rows_to_keep(label: np.ndarray, weights: np.ndarray, n_features: int, n_classes: int, seed: int) -> np.ndarray:
     """A random sample of the rows of each label, sorted by label; empty if there would be too few per label."""
     n_labels = len(np.unique(label))
-    most = min(MOST_ROWS, MOST_BYTES // (4 * n_features * n_labels))
+    most = min(most_rows(n_features), MOST_BYTES // (4 * n_features * n_labels))
     order = np.random.default_rng(seed).permutation(np.flatnonzero(weights > 0))
     order = order[np.argsort(label[order], kind="stable")]
     begins = np.searchsorted(label[order], np.arange(n_classes))
@@ -99,26 +119,36 @@ def nearest(rows: np.ndarray, others: np.ndarray, group: np.ndarray, n_groups: i
     return np.where(np.isinf(out), out.min(axis=1, keepdims=True), out)
 
 
-def best_slope(scores: np.ndarray, distances: np.ndarray, true: np.ndarray) -> float:
-    """The slope with the highest likelihood of the true labels; 0 unless both it and the accuracy rise enough.
+def best_ranking(scores: np.ndarray, distances: np.ndarray, true: np.ndarray) -> Ranking | None:
+    """The ranking with the highest likelihood of the true labels; None unless both it and the accuracy rise enough.
 
     `scores` and `distances` are (row, label), `true` is the position of the true label in each row.
     """
     at = np.arange(len(true))
-    unit = np.median(distances[at, true]) if len(true) else 0.0
+    unit = float(np.median(distances[at, true])) if len(true) else 0.0
     if not _SHORTEST < unit < 1 / _SHORTEST:
-        return 0.0
+        return None
+    usable = np.isfinite(scores)
+    known, logs = np.where(usable, scores, 0.0), np.log(_OFFSET + distances / unit)
 
-    def loss(slope: float) -> float:
-        ranked = scores - slope * distances / unit
-        return float((logsumexp(ranked, axis=1) - ranked[at, true]).sum())
+    def ranked(values: np.ndarray) -> np.ndarray:
+        return np.where(usable, values[0] * known - values[1] * logs, -np.inf)
 
-    slope = float(minimize_scalar(loss, bounds=(0.0, _STEEPEST), method="bounded").x) / unit
-    before = scores.argmax(axis=1) == true
-    after = (scores - slope * distances).argmax(axis=1) == true
-    gained, lost = np.count_nonzero(after & ~before), np.count_nonzero(before & ~after)
-    likelier = loss(0.0) - loss(slope * unit) > _LEAST_LIKELIER
-    return slope if likelier and gained - lost > _LEAST_GAIN * len(true) else 0.0
+    def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
+        score = ranked(values)
+        rest = softmax(score, axis=1)
+        rest[at, true] -= 1.0
+        slopes = np.array([(rest * known).sum(), -(rest * logs).sum()])
+        return float((logsumexp(score, axis=1) - score[at, true]).sum()), slopes
+
+    without, found = (
+        minimize(loss, [1.0, 0.0], jac=True, method="L-BFGS-B", bounds=[(_LEAST_FACTOR, None), (0.0, steepest)])
+        for steepest in (0.0, None)
+    )
+    right = [np.count_nonzero(ranked(one.x).argmax(axis=1) == true) for one in (without, found)]
+    if without.fun - found.fun <= _LEAST_LIKELIER or right[1] - right[0] <= _LEAST_GAIN * len(true):
+        return None
+    return Ranking(*map(float, found.x), _OFFSET * unit)
 
 
 @device
@@ -132,10 +162,10 @@ def _squared_distance(x, other):
 
 @kernel
 def rank_again(neighbors, values, labels, scores, work):
-    """Subtract slope x distance from the scores of each row, and sort its best labels again.
+    """Combine the scores of each row with the distances, and sort its best labels again.
 
     A label without rows gets the distance of the nearest label; labels beyond the `BEST` first get the largest
-    distance and stay where they are. Mutates: labels, scores, work. Cost: O(BEST x MOST_ROWS x features) per row.
+    distance and stay where they are. Mutates: labels, scores, work. Cost: O(BEST x most_rows x features) per row.
     """
     distance = np.empty(BEST, np.float32)
     for i in range(len(labels)):
@@ -158,7 +188,8 @@ def rank_again(neighbors, values, labels, scores, work):
             continue
         for c in range(labels.shape[1]):
             own = largest if c >= n else smallest if distance[c] == np.inf else distance[c]
-            scores[i, c] -= neighbors.slope[0] * own
+            term = np.log(neighbors.offset[0] + own) if neighbors.offset[0] > 0 else np.float64(own)
+            scores[i, c] = neighbors.factor[0] * scores[i, c] - neighbors.slope[0] * term
         _sort_first(labels[i], scores[i], n)
 
 
@@ -182,4 +213,6 @@ def check_neighbors(neighbors: Neighbors, n_features: int) -> None:
     need_range("neighbors.size", neighbors.size, 0, n + 1)
     need_range("neighbors.before", neighbors.before, -1, max(n, 1))
     need((neighbors.before[:n] < np.arange(n)).all(), "neighbors.before has a cycle.")
+    need(neighbors.factor[0] > 0, f"neighbors.factor is {neighbors.factor[0]}.")
     need(neighbors.slope[0] >= 0, f"neighbors.slope is {neighbors.slope[0]}.")
+    need(neighbors.offset[0] >= 0, f"neighbors.offset is {neighbors.offset[0]}.")
