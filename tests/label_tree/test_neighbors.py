@@ -149,7 +149,8 @@ def test_distances_are_not_used_unless_they_help():
     ],
 )
 def test_wrong_neighbors_in_a_file_are_refused(field, value):
-    right = cut(with_rows(no_neighbors(2, Ranking(1.0, 1.0, 1.0)), np.zeros((4, 2), np.float32), np.array([0, 0, 1, 2])), row=4)
+    empty = no_neighbors(2, Ranking(1.0, 1.0, 1.0))
+    right = cut(with_rows(empty, np.zeros((4, 2), np.float32), np.array([0, 0, 1, 2])), row=4)
     check_neighbors(right, 2)
     with pytest.raises(ModelFormatError):
         check_neighbors(right._replace(**{field: value}), 2)
