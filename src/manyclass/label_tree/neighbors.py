@@ -148,7 +148,7 @@ def best_ranking(scores: np.ndarray, distances: np.ndarray, true: np.ndarray) ->
     right = [np.count_nonzero(ranked(one.x).argmax(axis=1) == true) for one in (without, found)]
     if without.fun - found.fun <= _LEAST_LIKELIER or right[1] - right[0] <= _LEAST_GAIN * len(true):
         return None
-    return Ranking(*map(float, found.x), _OFFSET * unit)
+    return Ranking(float(found.x[0]), float(found.x[1]), _OFFSET * unit)
 
 
 @device
