@@ -38,7 +38,10 @@ def main() -> None:
         seconds, wrong, n_killed = time.perf_counter() - begun, 0, 0
         print(f"{options.set}: {expected[:16]}, {seconds:.1f} s without a kill", flush=True)
         for number in range(options.runs):
-            client.wait_for_workers(options.workers)
+            try:
+                client.wait_for_workers(options.workers, timeout=60)
+            except TimeoutError:  # a nanny has given up its worker
+                client.restart()
             running_now = sorted(nanny.pid for nanny in cluster.workers.values() if nanny.pid)
             victim, moment = rng.choice(running_now), rng.uniform(0, seconds)
             killer = threading.Timer(moment, os.kill, (victim, signal.SIGKILL))
