@@ -121,7 +121,7 @@ def _run_ours(request: dict[str, Any], rows: Rows) -> dict[str, Any]:
         "predictor_seconds": held_seconds,
         "model_bytes": full,
         "slim_bytes": slim,
-        "array_bytes": {name: array.nbytes for name, array in flatten(model._state).items()},
+        "array_bytes": {name: array.nbytes for name, array in flatten(getattr(model, "estimator_", model)._state).items()},
         "loaded_bytes": loaded,
         "peak_bytes": peak,
         "note": "",
