@@ -110,6 +110,7 @@ def _run_ours(request: dict[str, Any], rows: Rows) -> dict[str, Any]:
     model.n_jobs = request["threads"]
     full, slim = _sizes(model, Path(request["folder"]) / "sizes.model")
     train_seconds, n_trainings = measure.median_of_training(first, lambda: train()[0])
+    arrays = flatten(getattr(model, "estimator_", model)._state)
     return {
         "version": manyclass.__version__,
         "precision": {str(j): precision_at_k(y_test, top, j) for j in (1, 3, 5) if j <= k},
@@ -121,7 +122,7 @@ def _run_ours(request: dict[str, Any], rows: Rows) -> dict[str, Any]:
         "predictor_seconds": held_seconds,
         "model_bytes": full,
         "slim_bytes": slim,
-        "array_bytes": {name: array.nbytes for name, array in flatten(getattr(model, "estimator_", model)._state).items()},
+        "array_bytes": {name: array.nbytes for name, array in arrays.items()},
         "loaded_bytes": loaded,
         "peak_bytes": peak,
         "note": "",

@@ -69,7 +69,7 @@ def test_a_text_in_python(call, model, tmp_path):
     assert clf.explain([text]) == clf.explain({"text": text})
     for missing in ([None], [None, "a ripe apple"], [None, None]):
         assert clf.predict(missing).tolist() == clf.predict([text or "" for text in missing]).tolist()
-    with pytest.raises(ValueError, match="X has no cells in row 1"):
+    with pytest.raises(ValueError, match="X has no cells in row 2"):
         clf.predict([{"text": "a"}, None])
 
 

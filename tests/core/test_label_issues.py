@@ -96,5 +96,5 @@ def test_rows_are_not_held_out_for_calibration(flipped):
 def test_missing_labels_are_refused():
     with pytest.raises(ValueError, match="y"):
         LabelTreeClassifier().find_label_issues(np.eye(3), ["a", None, "b"])
-    with pytest.raises(ValueError, match="y is None"):
+    with pytest.raises(ValueError, match="target y is None"):
         LabelTreeClassifier().find_label_issues(np.eye(3), None)

@@ -13,6 +13,7 @@ from benchmarks.dask.running import running
 from manyclass import LabelTreeClassifier
 from manyclass.core import prediction
 from manyclass.distributed import DaskLabelTreeClassifier, estimator, read_files
+from manyclass.distributed.checkpoints import remove_stored, stored
 from manyclass.distributed.cluster import Cluster
 from manyclass.distributed.rows import edges_of
 from manyclass.label_tree.parts import ALIGNED
@@ -80,7 +81,26 @@ def test_fit_continues_after_the_scheduler_has_ended(text, whole, monkeypatch, t
         DaskLabelTreeClassifier(client, checkpoint=tmp_path, **OPTIONS).fit(*parts)
     assert not list(tmp_path.iterdir())
     with pytest.raises(ValueError, match="is not a folder"):
-        DaskLabelTreeClassifier(client, checkpoint=tmp_path / "none").fit(*parts)
+        DaskLabelTreeClassifier(client, checkpoint=tmp_path / "none", random_state=0).fit(*parts)
+    with pytest.raises(ValueError, match="an integer as random_state"):
+        DaskLabelTreeClassifier(client, checkpoint=tmp_path).fit(*parts)
+
+
+def test_results_that_cannot_be_stored(tmp_path):
+    array = np.arange(3)
+    assert stored(str(tmp_path), _twice, array, 1.0)[0].tolist() == [0, 2, 4]
+    assert len(list(tmp_path.iterdir())) == 1
+    with pytest.raises(TypeError, match="csr_array has no digest"):  # two matrices could get the same one
+        stored(str(tmp_path), _twice, sp.csr_array(np.eye(2)), 1.0)
+    with pytest.warns(UserWarning, match="could not be written"):
+        found = stored(str(tmp_path / "none"), _twice, array, 1.0)
+    assert found[0].tolist() == [0, 2, 4]
+    remove_stored(str(tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+def _twice(array, _):
+    return (2 * array,)
 
 
 def test_dense_rows_with_nearest_rows(client):

@@ -6,8 +6,10 @@ from scipy.sparse import csr_array
 from sklearn.neighbors import NearestNeighbors
 
 from manyclass import LabelTreeClassifier, load_model
+from manyclass.core import model_file
 from manyclass.core.model_file import ModelFormatError
 from manyclass.core.state import cut
+from manyclass.label_tree import neighbors as neighbors_module
 from manyclass.label_tree.neighbors import (
     BEST,
     Ranking,
@@ -106,6 +108,35 @@ def test_files_threads_and_new_labels(shapes, model, tmp_path):
     np.testing.assert_array_equal(load_model(tmp_path / "more").predict(X_test), more.predict(X_test))
 
 
+def test_files_without_factor_and_offset(shapes, tmp_path):
+    """Version 0.1.0 has written the slope only: score - slope x squared distance."""
+    X, y, X_test, _ = shapes
+    old = LabelTreeClassifier(random_state=0).fit(X, y)
+    neighbors = old._state["neighbors"]
+    neighbors.factor[0], neighbors.slope[0], neighbors.offset[0] = 1.0, 3.0, 0.0
+    old.save(tmp_path / "new")
+    arrays, metadata = model_file.read(tmp_path / "new", False, True)
+    arrays = {name: array for name, array in arrays.items() if name not in ("neighbors.factor", "neighbors.offset")}
+    model_file.write(tmp_path / "old", arrays, metadata)
+    for one, same in zip(load_model(tmp_path / "old").predict_topk(X_test), old.predict_topk(X_test), strict=True):
+        np.testing.assert_array_equal(one, same)
+
+
+def test_distances_take_little_memory(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows, others, group = rng.random((50, 3)), rng.random((40, 3)), np.repeat(np.arange(4), 10)
+    whole = nearest(rows, others, group, 5)
+    monkeypatch.setattr(neighbors_module, "_AT_A_TIME", 100)  # two rows at a time
+    np.testing.assert_allclose(nearest(rows, others, group, 5), whole, rtol=1e-12)
+
+
+def test_rows_far_away_keep_the_factor():
+    neighbors = with_rows(no_neighbors(1, Ranking(0.5, 1.0, 1.0)), np.array([[1.0]], np.float32), np.array([0]))
+    labels, scores, work = np.array([[0]], np.int32), np.array([[-2.0]]), np.zeros((1, 4), np.int64)
+    rank_again(neighbors, np.array([[1e30]], np.float32), labels, scores, work)  # the distance is infinite
+    assert scores.tolist() == [[-1.0]]
+
+
 def test_a_sample_of_the_rows_of_each_label_is_kept():
     label = np.repeat(np.arange(3), [400, 5, 200])
     weights = np.ones(605)
@@ -146,6 +177,7 @@ def test_distances_are_not_used_unless_they_help():
         ("slope", np.array([-1.0])),
         ("factor", np.array([0.0])),
         ("offset", np.array([-1.0])),
+        ("slope", np.array([np.inf])),
     ],
 )
 def test_wrong_neighbors_in_a_file_are_refused(field, value):

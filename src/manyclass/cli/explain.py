@@ -20,9 +20,7 @@ def run(model: str, text: str, label: str | None, top_k: int, picture: str | Non
     row, clf = _row(text, trained), trained.estimator
     with notice_if_slow():
         found = clf.explain(row, _label(label, trained), k=top_k)
-        labels, probabilities = clf.predict_topk([row], k=clf._index.n_current, probabilities=True)
-    number = found.label if clf._names is None else clf._names.index(found.label)  # the column of y
-    probability = float(probabilities[0, labels[0].tolist().index(number)])
+        probability = float(clf.predict_proba([row], sparse=True)[0, clf._id_of(found.label)])
     if as_json:
         print(json.dumps({"probability": probability, **found.to_dict()}, ensure_ascii=False))
     else:

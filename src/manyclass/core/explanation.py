@@ -23,6 +23,8 @@ _PER_DECISION = 3  # features of a decision in the text
 _MEANING = {  # of terms whose names do not say it
     "log-sigmoid": "log(1 / (1 + exp(-s))) - s, where s is the sum of the features and the bias",
     "probability of the path": "its logarithm, times the option prior",
+    "factor of the score": "(factor - 1) times everything above; `fit` has chosen the factor",
+    "nearest training row": "-slope x log(offset + squared distance to the nearest row of the label)",
 }
 
 

@@ -130,7 +130,7 @@ def without_padding(y: Any) -> Any:
 def check_labels(y: Any, name: str = "y") -> None:
     """Refuse labels that are not one text or number per row."""
     if y is None:
-        raise ValueError(f"{name} is None: pass a list or an array of labels.")
+        raise ValueError(f"requires {name} to be passed, but the target {name} is None.")
     if sp.issparse(y):
         raise _is_a_matrix(name, y.shape)
     try:

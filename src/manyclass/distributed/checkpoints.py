@@ -2,17 +2,21 @@
 
 import hashlib
 import os
-import tempfile
+import warnings
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import numba
 import numpy as np
 
 from .. import __version__
 
 _ENDING = ".manyclass-chunk"
+_VERSIONS = __version__, np.__version__, numba.__version__
 
 
 def stored(folder: str, function: Callable, *arguments: Any) -> tuple:
@@ -20,27 +24,29 @@ def stored(folder: str, function: Callable, *arguments: Any) -> tuple:
 
     The name of the file is a hash of the function and of all values in the arguments.
     """
-    path = Path(folder) / (_digest(function.__qualname__, __version__, arguments) + _ENDING)
+    path = Path(folder) / (_digest(function.__qualname__, _VERSIONS, arguments) + _ENDING)
     try:
         with np.load(path, allow_pickle=False) as found:
             return tuple(found[name] for name in found.files)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile):  # there is none, or it is damaged
         arrays = tuple(function(*arguments))
-    handle, name = tempfile.mkstemp(_ENDING, dir=folder)
+    half = Path(folder) / f"{uuid4().hex}{_ENDING}"
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(half, "xb") as file:
             np.savez(file, *arrays)
-        os.replace(name, path)  # other tasks see the whole file or none
-    except BaseException:
-        os.unlink(name)
-        raise
+        os.replace(half, path)  # other tasks see the whole file or none
+    except OSError as error:  # a full disk, for example, must not end a long training
+        warnings.warn(f"{path} could not be written ({error}): its nodes would be trained again.", stacklevel=2)
+        with suppress(OSError):
+            half.unlink()
     return arrays
 
 
 def remove_stored(folder: str) -> None:
     """Remove the files of `stored`."""
     for path in Path(folder).glob(f"*{_ENDING}"):
-        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            path.unlink()
 
 
 def _digest(*values: Any) -> str:
@@ -54,6 +60,8 @@ def _digest(*values: Any) -> str:
         elif isinstance(value, np.ndarray):
             found.update(f"{value.dtype.str} {value.shape} ".encode())
             found.update(np.ascontiguousarray(value).data)
+        elif not isinstance(value, (bool, int, float, str, np.generic)):
+            raise TypeError(f"{type(value).__name__} has no digest.")
         else:
             found.update(f"{type(value).__name__} {value!r} ".encode())
 

@@ -95,6 +95,8 @@ class Cluster:
         try:
             yield
         except (CancelledError, ClosedClientError, CommClosedError) as error:
+            if self.client.status == "running":  # somebody has cancelled a future
+                raise
             kept = "trains everything anew" if self.checkpoints is None else "continues with what is in `checkpoint`"
             raise ConnectionError(
                 f"The cluster ended during fit ({type(error).__name__}). Start it again and repeat fit, which "

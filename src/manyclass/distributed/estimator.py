@@ -1,7 +1,7 @@
 """Label tree trained on a Dask cluster."""
 
 import os
-from os import fspath
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,7 @@ class DaskLabelTreeClassifier(ClassifierMixin, BaseEstimator):
         A folder that this process and all workers can write to. Nodes that are trained are kept there until `fit` ends,
         so that a `fit` that was stopped, for example because the scheduler ended, does not train them again when it is
         repeated. The data, the options and the number of threads of the cluster must be the same; otherwise everything
-        is trained anew. Use one folder for each model.
+        is trained anew. `random_state` must be an integer. Use one folder for each model.
     arity, beam, start, C, rate, prior, normalize, threshold, n_epochs, n_trees, neighbors, replay, class_weight, \
 random_state, verbose
         As in `LabelTreeClassifier`. Without a `random_state` two runs give different trees, as there.
@@ -144,7 +144,9 @@ random_state, verbose
         self : object
             Fitted estimator.
         """
-        folder = None if self.checkpoint is None else fspath(self.checkpoint)
+        folder = None if self.checkpoint is None else os.path.abspath(self.checkpoint)
+        if folder is not None and not isinstance(self.random_state, Integral):
+            raise ValueError("checkpoint requires an integer as random_state: otherwise a repeated fit trains another tree.")
         if folder is not None and not os.path.isdir(folder):
             raise ValueError(f"checkpoint={folder!r} is not a folder. Make it first, where all workers can write.")
         run = Cluster(self.client, folder)

@@ -287,7 +287,7 @@ def _records(X: Any, reading: Reading) -> list[Mapping[str, Any]]:
             raise ValueError(f"X contains texts, but the model was trained on the columns {columns}: pass a DataFrame.")
         return [{reading.text[0]: text} for text in rows]
     if None in rows:
-        raise ValueError(f"X has no cells in row {rows.index(None)}: it is None.")
+        raise ValueError(f"X has no cells in row {rows.index(None) + 1}: it is None.")
     there = list(rows[0]) if rows else list(reading.columns)
     if missing := [name for name in reading.columns if name not in there]:
         names = ", ".join(map(shown, there[:_COLUMNS_SHOWN]))

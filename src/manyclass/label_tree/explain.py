@@ -21,7 +21,7 @@ from .neighbors import BEST, rank_again
 from .weights import Blocks, PackedBlocks, find_weights, first_slot, lengths_of, square_sums
 
 PATH, SIGMOID = "probability of the path", "log-sigmoid"
-ROWS, TREES, NORM = "nearest training row", "mean of the trees", "normalization"
+ROWS, SCALED, TREES, NORM = "nearest training row", "factor of the score", "mean of the trees", "normalization"
 
 
 class Look:
@@ -169,8 +169,7 @@ def _with_distance(own: Parts, factor: float, distance: float) -> Parts:
     """The parts of the score after the labels are ranked again."""
     if not math.isfinite(own.total):  # a label without a row
         return own
-    terms = {name: factor * amount for name, amount in own.terms.items()}
-    return own._replace(contribution=factor * own.contribution, terms={**terms, ROWS: distance})
+    return own._replace(terms={**own.terms, SCALED: (factor - 1.0) * own.total, ROWS: distance})
 
 
 def _distance_terms(options: Options, state: State, batch: Batch, labels: list[int], tree: tuple) -> list[float]:

@@ -68,6 +68,7 @@ _NEWTON_STEPS, _PENALTY = 50, 1e-3  # of the calibration
 _MANY, _EVERY = 1 << 14, 7  # rows of a regression that begins with a part of them: every seventh
 _FEWEST_PAIRS, _HELD_OUT = 4096, 0.2  # (leaf, row) pairs, and the share of held-out rows, for C and nearest rows
 _MOST_PAIRS = 1 << 18  # of the sampled leaves together
+_MOST_DISTANCES = 1 << 26  # of held-out rows to the rows of a leaf
 FEW_LABELS = 512  # for which an exact decomposition is fast
 _LABELS_AT_A_TIME = 1 << 12  # whose sums are in memory together
 _SHORT = 1 << 16  # length of columns whose products are computed together: 32 MB
@@ -287,6 +288,8 @@ def _ranking(
     for node, row, scores, _ in _held_out_scores(piece, held, tree, blocks, len(scale.inverse)):
         near = kept[tree.leaf_of[piece.label[kept]] == node]
         if len(near):
+            some = slice(None, None, 1 + len(row) * len(near) // _MOST_DISTANCES)
+            row, scores = row[some], scores[some]
             scores = np.pad(
                 -np.logaddexp(0.0, -scores), ((0, 0), (0, width - scores.shape[1])), constant_values=-np.inf
             )

@@ -6,12 +6,14 @@ from typing import NamedTuple
 from ..core.memory import as_text, held_bytes
 from .fit import FEW_LABELS, MOST_RECORDS, N_DIMS, height_of, n_children, threshold_of, width_of
 from .kernels import Options
+from .neighbors import kept_bytes
 from .parts import VALUES_AT_A_TIME
 from .weights import EVERY, LANES
 
 _KEPT, _REPEATED, _LEFT_OUT, _OUTPUTS = 0.32, 0.69, 0.7, 4000.0  # fitted to the sizes of models
 _NEAR = 0.33  # labels of a row are near each other in the tree
 _JOINED = 1.6  # times the weights: while they are put together, the longest array is there twice
+_COPIED = 3.0  # times the rows that the model keeps, while they are chosen
 _SPARE = 1.1  # times the estimate, for what it does not count
 _PER_KEY = 48  # bytes for each (row, node) while pairs are sorted
 _PER_VALUE = 64  # bytes for each value of the rows whose sums are computed together
@@ -68,6 +70,7 @@ class Needs(NamedTuple):
     pairs: float  # while leaves are trained
     thread: float  # of each thread that trains
     weights: float
+    kept: float  # rows that the model keeps
 
     def peak(self, n_jobs: int) -> int:
         """The most at the same time."""
@@ -75,8 +78,9 @@ class Needs(NamedTuple):
             self.grouping,
             self.router_pairs,
             self.leaf_pairs + self.weights / 2,  # about half of them are those of routers
-            self.pairs + n_jobs * self.thread + self.weights,
-            self.pairs + _JOINED * self.weights,
+            self.pairs + _COPIED * self.kept,
+            self.pairs + n_jobs * self.thread + self.weights + self.kept,
+            self.pairs + _JOINED * self.weights + self.kept,
         )
         return int(_SPARE * (self.rows + max(stages)))
 
@@ -96,6 +100,7 @@ def needs_of(options: Options, problem: Problem) -> Needs:
         + n_features * (8 + 8 * width)  # the node that is trained
         + n_rows * (28 + 4 * width),  # its rows: the root has all of them
         memory(options, n_features, n_classes, size if sparse else None),
+        0 if sparse or options.multilabel or not options.neighbors else kept_bytes(n_rows, n_features, n_classes),
     )
 
 
@@ -125,7 +130,7 @@ def limits(options: Options, problem: Problem, n_jobs: int, max_memory: int | No
     needs, held = needs_of(options, problem), held_bytes()
     for n_threads in range(n_jobs, 0, -1):
         if held + needs.peak(n_threads) <= max_memory:
-            left = max_memory - held - _SPARE * (needs.rows + needs.pairs)
+            left = max_memory - held - _SPARE * (needs.rows + needs.pairs + needs.kept)
             return Limits(n_threads, min(left / _JOINED, left - _SPARE * n_threads * needs.thread))
     raise MemoryError(_refusal(options, problem, held, max_memory))
 

@@ -4,10 +4,10 @@ The model keeps training rows. The best labels of the tree are ranked again by
 
     factor x score - slope x log(offset + squared distance to the nearest row of the label).
 
-The number of features times this logarithm is an estimate of the density of the label's rows, up to a constant. `fit`
-chooses the numbers on rows that it holds out at a sample of leaves, and keeps no rows unless they are predicted better
-with them. `partial_fit` adds rows of labels that have fewer than `most_rows`. For dense rows with one label
-each.
+Minus half the number of features times this logarithm estimates the logarithm of the density of the label's rows, up to
+a constant. `fit` chooses the numbers on rows that it holds out at a sample of leaves, and keeps no rows unless they are
+predicted better with them. `partial_fit` adds rows of labels that have fewer than `most_rows`. For dense rows
+with one label each.
 """
 
 from typing import Annotated, NamedTuple
@@ -24,6 +24,7 @@ BEST = 20  # labels that are ranked again
 _MOST_ROWS, _MOST_VALUES = 128, 1 << 15  # kept per label: so many rows, more if they have few values
 MOST_BYTES = 1 << 28  # of all kept rows
 FEWEST_ROWS = 2  # kept per label on average; fewer say little
+_AT_A_TIME = 1 << 20  # distances in memory together
 _SHORTEST = 1e-30  # squared distance, so that float32 arithmetic is possible
 _OFFSET = 0.01  # times the median distance, so that a repeated row does not decide alone
 _LEAST_FACTOR = 0.01  # of scores, so that they keep their order
@@ -52,10 +53,14 @@ class Ranking(NamedTuple):
     offset: float
 
 
-@device
-def most_rows(n_features):
+def most_rows(n_features: int) -> int:
     """Rows that are kept per label."""
     return max(_MOST_ROWS, _MOST_VALUES // n_features)
+
+
+def kept_bytes(n_rows: int, n_features: int, n_classes: int) -> int:
+    """The most bytes of the rows that a model keeps."""
+    return min(MOST_BYTES, 4 * n_features * min(n_rows, n_classes * most_rows(n_features)))
 
 
 def no_neighbors(n_features: int, ranking: Ranking) -> Neighbors:
@@ -68,8 +73,8 @@ def no_neighbors(n_features: int, ranking: Ranking) -> Neighbors:
 def with_rows(neighbors: Neighbors, values: np.ndarray, labels: np.ndarray) -> Neighbors:
     """With the rows of labels that do not have enough yet, in the given order, as long as all take `MOST_BYTES`."""
     n_features = neighbors.row.shape[1]
-    most = MOST_BYTES // (4 * n_features)
-    full = np.append(neighbors.size >= most_rows(n_features), False)  # the last place: labels that have no rows yet
+    most, most_of_label = MOST_BYTES // (4 * n_features), most_rows(n_features)
+    full = np.append(neighbors.size >= most_of_label, False)  # the last place: labels that have no rows yet
     wanted = ~full[np.minimum(labels, len(full) - 1)]
     values, labels = values[wanted], labels[wanted]
     n_rows, n_classes = int(neighbors.n_rows[0]) + len(labels), int(labels.max(initial=0)) + 1
@@ -78,14 +83,13 @@ def with_rows(neighbors: Neighbors, values: np.ndarray, labels: np.ndarray) -> N
     if n_classes > len(neighbors.last):
         sizes["class"] = n_classes + n_classes // 2
     neighbors = resize(neighbors, **sizes)
-    add_rows(neighbors, values, labels)
+    add_rows(neighbors, values, labels, most_of_label)
     return neighbors
 
 
 @kernel
-def add_rows(neighbors, values, labels):
+def add_rows(neighbors, values, labels, most):
     """Append rows to the lists of their labels, while there is space. Mutates: neighbors. Cost: O(features) per row."""
-    most = most_rows(values.shape[1])
     for i in range(len(labels)):
         label, at = labels[i], neighbors.n_rows[0]
         if neighbors.size[label] < most and at < len(neighbors.before):
@@ -111,11 +115,15 @@ def nearest(rows: np.ndarray, others: np.ndarray, group: np.ndarray, n_groups: i
 
     A group without rows gets the distance of the nearest group.
     """
-    rows, others = rows.astype(np.float64), others.astype(np.float64)
-    squares = (rows**2).sum(axis=1)[:, None] + (others**2).sum(axis=1) - 2 * rows @ others.T
+    others = others.astype(np.float64)
+    lengths = (others**2).sum(axis=1)
     present, first = np.unique(group, return_index=True)
     out = np.full((len(rows), n_groups), np.inf)
-    out[:, present] = np.minimum.reduceat(np.maximum(squares, 0.0), first, axis=1)
+    at_a_time = max(1, _AT_A_TIME // len(others))
+    for begin in range(0, len(rows), at_a_time):
+        own = rows[begin : begin + at_a_time].astype(np.float64)
+        squares = (own**2).sum(axis=1)[:, None] + lengths - 2 * own @ others.T
+        out[begin : begin + len(own), present] = np.minimum.reduceat(np.maximum(squares, 0.0), first, axis=1)
     return np.where(np.isinf(out), out.min(axis=1, keepdims=True), out)
 
 
@@ -184,12 +192,14 @@ def rank_again(neighbors, values, labels, scores, work):
             smallest = min(smallest, distance[c])
             if distance[c] < np.inf:
                 largest = max(largest, distance[c])
+        for c in range(labels.shape[1]):
+            scores[i, c] *= neighbors.factor[0]
         if largest < 0:
             continue
         for c in range(labels.shape[1]):
             own = largest if c >= n else smallest if distance[c] == np.inf else distance[c]
             term = np.log(neighbors.offset[0] + own) if neighbors.offset[0] > 0 else np.float64(own)
-            scores[i, c] = neighbors.factor[0] * scores[i, c] - neighbors.slope[0] * term
+            scores[i, c] -= neighbors.slope[0] * term
         _sort_first(labels[i], scores[i], n)
 
 
@@ -213,6 +223,6 @@ def check_neighbors(neighbors: Neighbors, n_features: int) -> None:
     need_range("neighbors.size", neighbors.size, 0, n + 1)
     need_range("neighbors.before", neighbors.before, -1, max(n, 1))
     need((neighbors.before[:n] < np.arange(n)).all(), "neighbors.before has a cycle.")
-    need(neighbors.factor[0] > 0, f"neighbors.factor is {neighbors.factor[0]}.")
-    need(neighbors.slope[0] >= 0, f"neighbors.slope is {neighbors.slope[0]}.")
-    need(neighbors.offset[0] >= 0, f"neighbors.offset is {neighbors.offset[0]}.")
+    for name in ("factor", "slope", "offset"):
+        value = float(getattr(neighbors, name)[0])
+        need(0 <= value < np.inf and (value > 0 or name != "factor"), f"neighbors.{name} is {value}.")
