@@ -146,7 +146,9 @@ random_state, verbose
         """
         folder = None if self.checkpoint is None else os.path.abspath(self.checkpoint)
         if folder is not None and not isinstance(self.random_state, Integral):
-            raise ValueError("checkpoint requires an integer as random_state: otherwise a repeated fit trains another tree.")
+            raise ValueError(
+                "checkpoint requires an integer as random_state, so that a repeated fit trains the same tree."
+            )
         if folder is not None and not os.path.isdir(folder):
             raise ValueError(f"checkpoint={folder!r} is not a folder. Make it first, where all workers can write.")
         run = Cluster(self.client, folder)
