@@ -24,7 +24,7 @@ def make(tmp_path):
 def read():
     """Read a whole file as one chunk."""
 
-    def whole(path, reading: Reading = Reading(), **options) -> Chunk:  # noqa: B008
+    def whole(path, reading: Reading = Reading(), **options) -> Chunk:
         (chunk,) = Source(path, reading, **options).chunks(10**9)
         assert chunk.X.has_canonical_format and chunk.X.dtype == np.float32 and chunk.X.indices.dtype == np.int32
         return chunk
@@ -36,7 +36,7 @@ def read():
 def refused():
     """Read a file and return its DataError."""
 
-    def failing(path, reading: Reading = Reading(), **options) -> DataError:  # noqa: B008
+    def failing(path, reading: Reading = Reading(), **options) -> DataError:
         with pytest.raises(DataError) as caught:
             for _ in Source(path, reading, **options).chunks():
                 pass

@@ -52,7 +52,7 @@ def as_batch(X, sparse):
     return Csr(rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data)
 
 
-def resolve(learner=SGD(), router=SGD(), **changes):  # noqa: B008
+def resolve(learner=SGD(), router=SGD(), **changes):
     """Options of the model, with routers that learn by any rule; given as a user would."""
     words = {"n_candidates": "auto", "max_depth": "auto", "beam": 1, "bernstein": None, "table_bits": 20, **changes}
     options = RecallTreeClassifier(learner=learner, **words)._resolve_options(1, False, 0)

@@ -37,7 +37,7 @@ def open_source(
     options: dict[str, Any],
     base: Reading | None = None,
     labelled: bool = True,
-    defaults: Reading = Reading(),  # noqa: B008  (frozen)
+    defaults: Reading = Reading(),
     keep: Sequence[str] | None = (),
 ) -> Source:
     """Open a data file with the given options, on top of the reading of a model if there is one.

@@ -14,7 +14,7 @@ from ..io import DataError, Reading, Source
 _ALL = 1 << 62  # rows
 
 
-def read_files(paths: Sequence[str | PathLike], reading: Reading = Reading()) -> list[Delayed]:  # noqa: B008  (frozen)
+def read_files(paths: Sequence[str | PathLike], reading: Reading = Reading()) -> list[Delayed]:
     """Partitions for `DaskLabelTreeClassifier.fit`, one for each file. Workers read the files when `fit` needs them.
 
     Parameters

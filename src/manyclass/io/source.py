@@ -160,7 +160,7 @@ class Source:
     def __init__(
         self,
         path: str | Path,
-        reading: Reading = Reading(),  # noqa: B008  (frozen)
+        reading: Reading = Reading(),
         *,
         labelled: bool = True,
         skip_bad_lines: bool = False,

@@ -138,7 +138,7 @@ def as_json(found: Prediction) -> dict[str, Any]:
 
 def make_app(
     models: Sequence[ServedModel],
-    limits: Limits = Limits(),  # noqa: B008  (frozen)
+    limits: Limits = Limits(),
     keys: Keys | None = None,
     hosts: tuple[str, ...] = (),
     access_log: bool = False,

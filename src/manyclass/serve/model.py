@@ -199,7 +199,7 @@ class ServedModel:
         How often the model is published and saved.
     """
 
-    def __init__(self, name: str, path: Path, state: Path, settings: Settings = Settings()):  # noqa: B008  (frozen)
+    def __init__(self, name: str, path: Path, state: Path, settings: Settings = Settings()):
         self.name, self.path, self.state, self.settings = name, path, state, settings
         self.recent, self.n_learned, self.n_refused, self.error = Recent(), 0, 0, ""
         self.applied = self.saved = 0  # rows of the journal
