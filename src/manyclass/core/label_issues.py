@@ -216,10 +216,13 @@ def issues_of(found: OutOfFold, numbers: np.ndarray, labels: np.ndarray) -> Labe
 
 
 def _expected(certainty: np.ndarray, differs: np.ndarray) -> int:
-    """The number of wrong labels that can be seen, from predictions, their probabilities and whether they differ."""
+    """The number of wrong labels that can be seen, from predictions, their probabilities and whether they differ.
+
+    Of the most certain predictions, at least one is assumed to differ from a wrong label (Laplace's rule of succession).
+    """
     certain = np.argsort(-certainty, kind="stable")[: max(_FEWEST, round(_CERTAIN * len(certainty)))]
-    share = differs[certain].mean() if len(certain) else 0.0
-    return int(np.ceil(share / (1.0 - share) * np.sum(~differs))) if share < 1.0 else len(differs)
+    share = (np.count_nonzero(differs[certain]) + 1) / (len(certain) + 2)
+    return int(np.ceil(share / (1.0 - share) * np.sum(~differs)))
 
 
 def _best(row: np.ndarray, label: np.ndarray, probability: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
