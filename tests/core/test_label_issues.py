@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import load_digits
 
 from manyclass import LabelTreeClassifier, ManyClassClassifier, RecallTreeClassifier
 from manyclass.core.label_issues import OutOfFold, folds_of, issues_of
@@ -84,6 +85,14 @@ def test_labels_outside_the_candidates_are_ranked_by_the_probability_that_is_lef
     probability = np.array([0.9, 0.9, 0.6, 0.99, 0.9, 0.9])
     found = issues_of(OutOfFold(row, label, probability), np.array([0, 0, 0, 0, 1, 1]), np.array(["a", "b"]))
     assert np.argsort(found.quality)[:2].tolist() == [3, 2]
+
+
+def test_a_few_wrong_labels_are_found():
+    X, y = load_digits(return_X_y=True)
+    rows = np.random.default_rng(0).choice(len(y), 5, replace=False)
+    y[rows] = (y[rows] + 4) % 10
+    found = LabelTreeClassifier(random_state=0).find_label_issues(X, y, cv=3)
+    assert np.isin(rows, found.rows).sum() >= 4 and len(found.rows) <= 20  # of 1,797 rows
 
 
 def test_rows_are_not_held_out_for_calibration(flipped):

@@ -218,7 +218,7 @@ def issues_of(found: OutOfFold, numbers: np.ndarray, labels: np.ndarray) -> Labe
 def _expected(certainty: np.ndarray, differs: np.ndarray) -> int:
     """The number of wrong labels that can be seen, from predictions, their probabilities and whether they differ.
 
-    Of the most certain predictions, at least one is assumed to differ from a wrong label (Laplace's rule of succession).
+    The share of wrong labels among the most certain predictions is estimated by Laplace's rule, and is never 0.
     """
     certain = np.argsort(-certainty, kind="stable")[: max(_FEWEST, round(_CERTAIN * len(certainty)))]
     share = (np.count_nonzero(differs[certain]) + 1) / (len(certain) + 2)
