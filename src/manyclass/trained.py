@@ -29,7 +29,7 @@ class Trained:
     def count(self, y: Any) -> None:
         """Count the labels of rows that were learned, each row once."""
         classes = y.indices if sp.issparse(y) else self.estimator._index.find(y)
-        missing = len(self.estimator.classes_) - len(self.label_counts)
+        missing = len(self.estimator._index) - len(self.label_counts)
         if missing > 0:
             self.label_counts = np.pad(self.label_counts, (0, missing))
         np.add.at(self.label_counts, classes, 1)

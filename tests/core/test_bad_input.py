@@ -248,6 +248,29 @@ def test_rows_that_look_ready_are_checked_too(kind):
             model.predict(rows)
 
 
+def test_rows_that_look_ready_are_checked_before_they_are_learned(kind):
+    """Float32 rows with an array of labels take a short cut to the kernels, too, and it leads to the same model."""
+    X = sp.random_array((20, 300), density=0.1, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
+    y = np.arange(20) % 3
+    for rows in (X, X.toarray()):
+        usual = kind(random_state=0).partial_fit(rows, y).partial_fit(rows.astype(float), y.tolist())
+        model = kind(random_state=0).partial_fit(rows, y).partial_fit(rows, y)
+        before = bytes_of(model)
+        assert before == bytes_of(usual)
+        bad = rows.copy()
+        (bad.data if sp.issparse(bad) else bad.ravel())[3] = np.nan
+        for wrong, labels, message in (
+            (bad, y, "NaN"),
+            (rows[:, :299], y, "features"),
+            (rows, y[:19], "inconsistent numbers"),
+            (rows[:0], y[:0], "0 sample"),
+            (rows, y.astype(str), "Labels are text"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                model.partial_fit(wrong, labels)
+            assert bytes_of(model) == before
+
+
 # -- odd but good ----------------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from manyclass import load_model
+from manyclass.label_tree.kernels import learn_batch, predict_batch
 from manyclass.serve.journal import Journal, JournalFull, KeyReused
 from manyclass.serve.model import CannotLearn, ServedModel
 from tests.serve.tiny import texts, train_model
@@ -33,7 +34,7 @@ def rows_with_news(n: int, seed: int = 1):
 
 
 def test_the_same_bytes_for_any_grouping(served):
-    rows = rows_with_news(60)
+    rows = rows_with_news(100)  # more than 64 texts at once are read in another way
     one, many, halves = served("one"), served("many", start=False), served("halves", start=False)
     for row in rows:
         seq = learn(one, [row]).seq
@@ -123,6 +124,15 @@ def test_a_checkpoint_truncates_the_journal(served):
     with model.published() as copy:
         X = copy.own_features()([text for text, _ in texts(20, 3)])
         assert np.array_equal(saved.predict(X), copy.estimator.predict(X))
+
+
+def test_no_request_waits_for_the_compiler(served):
+    model = served()
+    text, compiled = "dog cat horse", (len(predict_batch.signatures), len(learn_batch.signatures))
+    with model.published() as copy:
+        copy.predict([text], 3)
+    model.when_learned(learn(model, [(text, "something new")]).seq).result(30)
+    assert (len(predict_batch.signatures), len(learn_batch.signatures)) == compiled
 
 
 def test_predictions_do_not_wait_for_learning(served, monkeypatch):

@@ -32,6 +32,7 @@ from .taxonomy import TaxonomyMixin
 from .validation import (
     HEAVIEST,
     NARROW,
+    are_labels,
     as_batch,
     blocks,
     check_labels,
@@ -434,13 +435,14 @@ class ManyClassifier(
 
     def _check_rows(self, X, y, sample_weight, reset: bool):
         """Inputs, labels and weights that kernels accept, or an error."""
-        X = self._from_table(X)
-        check_labels(y)
-        with np.errstate(over="ignore", invalid="ignore"):
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float32, order="C", reset=reset)
-        X = check_values(check_sparse(X))
-        check_targets(y)
-        return X, y, check_weights(sample_weight, X.shape[0])
+        if reset or not (are_labels(y) and self._is_ready(X) and len(y) == X.shape[0]):
+            X = self._from_table(X)
+            check_labels(y)
+            with np.errstate(over="ignore", invalid="ignore"):
+                X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float32, order="C", reset=reset)
+            X = check_sparse(X)
+            check_targets(y)
+        return check_values(X), y, check_weights(sample_weight, X.shape[0])
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -81,8 +81,7 @@ EPOCH_CONSTRAINTS = {
 
 def check_options(estimator: Any, names: Iterable[str] | None = None) -> None:
     """ValueError for the first option of an estimator that is not allowed; `names` limits the check to some."""
-    for name, constraint in estimator._constraints.items():
-        if names is None or name in names:
-            value = getattr(estimator, name)
-            if not constraint.allows(value):
-                raise ValueError(f"{name} must be {constraint}, got {value!r}.")
+    for name in estimator._constraints if names is None else names:
+        constraint, value = estimator._constraints[name], getattr(estimator, name)
+        if not constraint.allows(value):
+            raise ValueError(f"{name} must be {constraint}, got {value!r}.")

@@ -120,6 +120,11 @@ def check_targets(y: np.ndarray) -> None:
         check_classification_targets(y)
 
 
+def are_labels(y: Any) -> bool:
+    """Whether y is an array of integers or text, one per row, which no check would refuse or change."""
+    return type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "iuU"
+
+
 def without_padding(y: Any) -> Any:
     """A list of labels; as an array of objects if numpy would make an array of text that is mostly padding."""
     if not isinstance(y, (list, tuple)) or not all(isinstance(label, str) for label in y) or not is_mostly_padding(y):

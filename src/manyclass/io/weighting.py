@@ -113,8 +113,8 @@ class Weighting:
         seen = self.n_rows + 1 + row[new][first]  # rows up to the one where a word first appears
         weights = (np.log((1 + seen) / 2) + 1 if idf else np.ones(len(found))).astype(np.float32)
         place = np.searchsorted(self.known, found)
-        known = np.insert(self.known, place, found.astype(np.int32))
-        return replace(self, known=known, idf=np.insert(self.idf, place, weights), n_rows=n_rows)
+        known = _inserted(self.known, place, found.astype(np.int32))
+        return replace(self, known=known, idf=_inserted(self.idf, place, weights), n_rows=n_rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Values that can be stored as JSON."""
@@ -143,6 +143,13 @@ class Weighting:
         if type(n_rows) is not int or n_rows < 0 or not isinstance(columns, dict) or set(columns) != set(numbers):
             raise ValueError("the weighting has values of the wrong type, or lacks a column")
         return cls(known, idf, n_rows, {name: Quantiles.checked(columns[name]) for name in numbers})
+
+
+def _inserted(array: np.ndarray, places: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The same as np.insert, faster for a few values in a long array."""
+    *parts, last = np.split(array, places)
+    pairs = zip(parts, np.split(values, len(values)), strict=True)
+    return np.concatenate([*(part for pair in pairs for part in pair), last])
 
 
 class RawCounts:

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,6 +39,7 @@ log = logging.getLogger("manyclass.serve")
 WINDOW = 1000  # learned rows over which accuracy and drift are measured
 _BINS = 20  # groups of labels with about equal numbers of training rows, for drift
 _GROUP = 256  # rows learned before the next publication
+_LEAST, _TINY = float(np.finfo(float).min), float(np.finfo(float).tiny)
 
 
 class CannotLearn(Exception):
@@ -75,6 +77,7 @@ class Copy:
     def __init__(self, trained: Trained):
         self.trained, self.labels, self.readers = trained, RequestLabels(trained), 0
         self.features = RequestFeatures(trained)  # of the learner
+        self._found: tuple[Any, int] | None = None  # options and width of a search, until rows are learned
         self._threads = threading.local()
 
     @property
@@ -93,7 +96,7 @@ class Copy:
 
     def learn(self, parts: Sequence[tuple[int, Any]], labels: Sequence[list], reading: Any) -> None:
         """Learn rows; `parts` has their features."""
-        begin = 0
+        begin, self._found = 0, None
         for n_rows, X in parts:
             y = self.labels.array(labels[begin : begin + n_rows])
             self.estimator.partial_fit(X, y)
@@ -107,15 +110,16 @@ class Copy:
         """Bring the arrays of the model into the form in which they can change: it takes seconds for many classes."""
         clf, no_rows = self.estimator, as_batch(self.features([row])[:0])
         clf._model.learn(clf._options, clf._state, no_rows, np.empty(0, np.int32), np.empty(0, np.float32))
+        clf._index.find(clf._index.array[:1])  # builds the lookup of labels
 
     def predict(self, rows: Sequence[Any], k: int, probabilities: bool = True) -> list[Prediction]:
         """The k best labels of each row that were scored."""
         clf, model = self.estimator, self.estimator._model
         state, k = clf._state, min(k, clf._index.n_current)
         if model.NAME == "label-tree" and clf._index.target is None and "calibration" not in state:
-            options = clf._prediction_options()  # one search gives scores and probabilities
-            width = model.width(options, state) if probabilities else k
-            labels, scores, work = model._search(options, state, apply(state, self.own_features().batch(rows)), width)
+            options, width = self._search_options()  # one search gives scores and probabilities
+            batch = apply(state, self.own_features().batch(rows))
+            labels, scores, work = model._search(options, state, batch, width if probabilities else k)
             chances = _chances(scores, options.multilabel or "tree_1" in state)
         else:
             X = self.own_features()(rows)
@@ -128,6 +132,12 @@ class Copy:
             likely = chances[r, :n].tolist() if probabilities else []
             out.append(Prediction(self.names(labels[r, :n]), scores[r, :n].tolist(), likely, work[r].tolist()))
         return out
+
+    def _search_options(self) -> tuple[Any, int]:
+        if self._found is None:
+            options = self.estimator._prediction_options()
+            self._found = options, self.estimator._model.width(options, self.estimator._state)
+        return self._found
 
     def explain(self, row: Any) -> dict[str, Any]:
         """The explanation of the best label, with the words of a text."""
@@ -263,7 +273,7 @@ class ServedModel:
             raise Busy(f"{self.backlog} rows wait to be learned.")
         with self.published() as copy:
             checked = [Learned(row, copy.labels.check(labels)) for row, labels in rows]
-            copy.own_features()([one.row for one in checked])
+            copy.own_features().batch([one.row for one in checked])
         return [one.body() for one in checked]
 
     def add(self, bodies: list[bytes], key: str | None) -> "Future[Stored]":
@@ -420,7 +430,7 @@ class ServedModel:
         self._load(newest)
         for version in sorted(known)[-self.settings.keep_versions : -1]:
             if self._file(version).exists():
-                self._older[version] = _opened(self._file(version), 1)[0]
+                self._older[version] = _opened(self._file(version), learns=False)[0]
         if known[newest] != source:
             self._switch(self.path, source)
 
@@ -429,7 +439,7 @@ class ServedModel:
 
     def _load(self, version: int) -> None:
         """Load a saved version twice, learn the rows of the journal that it lacks, and publish it."""
-        copies = _opened(self._file(version), 2)
+        copies = _opened(self._file(version), learns=True)
         applied = saved = int(copies[0].trained.serving.get("applied", 0))
         self.recent = Recent.after(copies[0].trained)
         while rows := self.journal.rows(applied, _GROUP):
@@ -467,7 +477,7 @@ class ServedModel:
 
     def _switch(self, path: Path, source: str) -> int:
         """Make a file the next version, which learns from now on. Predictions go on all the time."""
-        copies = _opened(path, 2)
+        copies = _opened(path, learns=True)
         if self.learns and self._leads():
             self.checkpoint()
         version, old = self.version + 1, self._live
@@ -536,22 +546,22 @@ def _chances(scores: np.ndarray, logarithms: bool) -> np.ndarray:
     """Probabilities from scores: those are logarithms of them, or a softmax of all that were scored is taken."""
     if logarithms:
         return np.exp(scores)
-    parts = np.exp(scores - np.maximum(scores[:, :1], np.finfo(float).min))
-    return parts / np.maximum(parts.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    parts = np.exp(scores - np.maximum(scores[:, :1], _LEAST))
+    return parts / np.maximum(parts.sum(axis=1, keepdims=True), _TINY)
 
 
-def _opened(path: Path, n_copies: int) -> list[Copy]:
-    """Copies of a model whose kernels are compiled, so that no request waits for the compiler."""
-    copies = [Copy(open_model(str(path))) for _ in range(n_copies)]
+def _opened(path: Path, learns: bool) -> list[Copy]:
+    """A model whose kernels are compiled, so that no request waits for the compiler; two copies of it if it learns."""
+    first = Copy(open_model(str(path)))
+    row, n_copies = _any_row(first.features), 1 + learns
+    if learns and can_learn(first):
+        first.prepare_to_learn(row)
+        scratch = Copy(deepcopy(first.trained))
+        scratch.learn(scratch.features.to_learn([row]), [scratch.names([0])], scratch.features.reading)
+        del scratch
+    copies = [first, *(Copy(deepcopy(first.trained)) for _ in range(n_copies - 1))]
     for copy in copies:
-        row = _any_row(copy.features)
         copy.predict([row], 5)
-    if can_learn(copies[0]):
-        for copy in copies:
-            copy.prepare_to_learn(row)
-        spare = Copy(open_model(str(path)))
-        label = spare.names([0])
-        spare.learn(spare.features.to_learn([row]), [label], spare.features.reading)
     return copies
 
 
