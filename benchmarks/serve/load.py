@@ -11,7 +11,7 @@ Nine in ten are predictions, one in ten is learned. Client and service are two p
 import argparse
 import asyncio
 import json
-import shutil
+import os
 import socket
 import subprocess
 import sys
@@ -23,9 +23,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.peers import PeerUnavailable
 from benchmarks.serve.running import LOCAL, free_port, memory, running, texts, train, wait_for
+from benchmarks.vw import find_vw
 
 PLAIN = Path(__file__).with_name("plain_service.py")
+VW_SERVICE = Path(__file__).with_name("vw_service.py")
+CLIENTS = 1, 8, 32  # that ask at the same time, for the highest throughput
 
 
 class Connections:
@@ -95,19 +99,23 @@ async def saturated(port: int, work: list[tuple[str, bytes]], seconds: float, at
     return n / seconds
 
 
-def vw_saturated(vw: str, folder: Path, n_classes: int, seconds: float) -> float | None:
-    """Responses per second of VW's daemon for one client that sends texts one by one, in batches of 50 lines."""
+def vw_saturated(vw: list[str], folder: Path, n_classes: int, seconds: float) -> float | None:
+    """Responses per second of VW's daemon for one client that sends the next text when it has the response.
+
+    The package on PyPI has no daemon: it runs in `vw_service.py`.
+    """
     port, model = free_port(), folder / "vw.model"
     rows = [f"{int(label.split()[1]) + 1} | {text}\n" for text, label in texts(50_000, n_classes, 0)]
     (folder / "rows.vw").write_text("".join(rows))
     kind = ["--log_multi", str(n_classes)]
-    done = subprocess.run([vw, *kind, "-b", "24", "-d", str(folder / "rows.vw"), "-f", str(model), "--quiet"])
+    done = subprocess.run([*vw, *kind, "-b", "24", "-d", str(folder / "rows.vw"), "-f", str(model), "--quiet"])
     if done.returncode:
         return None
-    daemon = subprocess.Popen([vw, "-i", str(model), "-t", "--daemon", "--foreground", "--quiet", "--num_children", "1",
-                               "--port", str(port)])  # fmt: skip
+    use = ["-i", str(model), "-t", "--quiet", "--daemon", "--foreground", "--num_children", "1", "--port", str(port)]
+    wheel = vw[-1] == "vowpalwabbit"  # from PyPI: it has no daemon
+    daemon = subprocess.Popen([vw[0], str(VW_SERVICE), str(model), str(port)] if wheel else [*vw, *use])
     try:
-        time.sleep(3)
+        wait_for(port)
         lines = [f" | {text}\n".encode() for text, _ in texts(5000, n_classes, 3)]
         n, end = 0, time.perf_counter() + seconds
         with socket.create_connection((LOCAL, port)) as connection, connection.makefile("rb") as responses:
@@ -128,7 +136,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=500)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--folder", type=Path, default=None, help="where the model is kept; default: a temporary one")
-    parser.add_argument("--vw", default=shutil.which("vw"), help="VW's binary; default: the one in the path, if any")
+    parser.add_argument("--peers", type=Path, default=os.environ.get("MANYCLASS_PEERS"), help="where VW is installed")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     if options.quick:
@@ -143,28 +151,37 @@ def main() -> None:
             before = memory(child.pid)
             found = asyncio.run(at_rate(port, mixed, options.rate, options.seconds))
             after = memory(child.pid)
-            ours = asyncio.run(saturated(port, single, burst))
+            ours = [asyncio.run(saturated(port, single, burst, n)) for n in CLIENTS]
         print(f"{options.classes:,} classes, {options.rate:g} requests/s for {options.seconds:g} s\n")
         print("| request | n | p50 ms | p99 ms | p99.9 ms | max ms |\n|---|---:|---:|---:|---:|---:|")
         for path in ("/predict", "/learn"):
             ms = np.percentile(found[path], [50, 99, 99.9, 100])
             print(f"| {path} | {len(found[path]):,} | {' | '.join(f'{value:.2f}' for value in ms)} |")
         print(f"\nerrors: {len(found['errors'])}; memory: {before:,.0f} MB before, {after:,.0f} MB after\n")
-        print("| service | single predictions/s |\n|---|---:|")
-        print(f"| manyclass serve | {ours:,.0f} |")
+        print(f"| service |{''.join(f' {n} at a time |' for n in CLIENTS)}\n|---|{'---:|' * len(CLIENTS)}")
+        _print_rates("manyclass serve", ours)
         port = free_port()
         plain = subprocess.Popen([sys.executable, str(PLAIN), str(port), str(options.classes)], stdout=subprocess.PIPE)
         try:
             plain.stdout.readline()  # it is trained
             wait_for(port)
-            rate = asyncio.run(saturated(port, single, burst))
-            print(f"| FastAPI + scikit-learn (TF-IDF, nearest row) | {rate:,.0f} |")
+            rates = [asyncio.run(saturated(port, single, burst, n)) for n in CLIENTS]
+            _print_rates("FastAPI + scikit-learn (TF-IDF, nearest row)", rates)
         finally:
             plain.kill()
             plain.wait()
-        if options.vw:
-            rate = vw_saturated(options.vw, folder, options.classes, burst)
-            print(f"| VW daemon, log_multi | {'failed' if rate is None else f'{rate:,.0f}'} |")
+        try:
+            vw = find_vw(options.peers and Path(options.peers) / "vw")
+        except PeerUnavailable as error:
+            print(f"\nno daemon of VW: {error}")
+            return
+        rate = vw_saturated(vw, folder, options.classes, burst)
+        kind = "in a socket server" if vw[-1] == "vowpalwabbit" else "daemon"
+        print(f"\nVW {kind}, log_multi, one client: {'failed' if rate is None else f'{rate:,.0f}'} predictions/s")
+
+
+def _print_rates(name: str, rates: list[float]) -> None:
+    print(f"| {name} |{''.join(f' {rate:,.0f} |' for rate in rates)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Rows of a file, shuffled as a whole in memory or through a temporary file."""
 
+import mmap
 import os
 from pathlib import Path
 
@@ -22,9 +23,9 @@ def table(tmp_path, monkeypatch):
     return path
 
 
-def store(path, max_bytes, seed=0, shuffle=True, **options):
+def store(path, max_bytes, seed=0, shuffle=True, at_once=False, **options):
     source = Source(path, Reading(label="l", text=("t",), numeric=("n",), weighted=True, idf=True, **options))
-    found = RowStore(source, Features(source.reading), str(path.parent), seed, shuffle, max_bytes)
+    found = RowStore(source, Features(source.reading), str(path.parent), seed, shuffle, max_bytes, at_once)
     found.read(lambda n: None)
     return found
 
@@ -77,6 +78,24 @@ def test_held_out_rows_of_a_sorted_file_are_shuffled(table):
 def test_all_rows_at_once_include_those_held_out(table):
     whole = store(table, 1 << 30).whole()
     assert whole.X.shape[0] == N and len(set(whole.labels)) == 30
+
+
+@pytest.mark.parametrize("options", [{}, {"label_separator": " "}, {"shuffle": False}])
+def test_all_rows_at_once_may_be_mapped_from_a_file(table, options):
+    memory, disk = (store(table, max_bytes, at_once=True, **options) for max_bytes in (1 << 30, 20_000))
+    assert memory.has_whole and disk.has_whole and memory.in_memory and not disk.in_memory
+    expected, whole = memory.whole(), disk.whole()
+    assert contents([whole]) == contents([expected])
+    assert whole.X.shape == expected.X.shape and whole.X.indices.dtype == expected.X.indices.dtype
+    memory_of = whole.X.data
+    while isinstance(memory_of, np.ndarray):
+        memory_of = memory_of.base
+    assert isinstance(memory_of, mmap.mmap) and os.listdir(table.parent) == ["sorted.csv"]
+
+
+def test_narrow_rows_are_not_mapped(table):
+    narrow = store(table, 20_000, at_once=True, feature_bits=8)
+    assert not narrow.has_whole and len(contents(narrow.windows(0))) == narrow.n_learned
 
 
 def test_a_share_of_a_window_is_held_out():

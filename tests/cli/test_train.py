@@ -55,6 +55,16 @@ def test_the_default_algorithm_is_that_of_the_front_door(call, digits, words, al
         np.testing.assert_array_equal(load_model("m").predict(X), model.predict(X))
 
 
+def test_rows_beyond_the_memory_are_learned_at_once_from_a_temporary_file(call, digits):
+    words = ("train", "train.svm", "--features", 300)
+    assert "at once\n" in call(*words, "--model", "a").err
+    assert "at once from a temporary file\n" in call(*words, "--model", "b", "--max-memory", 0.0001).err
+    a, b = (load_model(name)._state for name in "ab")
+    for name in a:
+        for field, group in a[name]._asdict().items():
+            np.testing.assert_array_equal(group, getattr(b[name], field), f"{name}.{field}")
+
+
 def test_a_resumed_run_keeps_the_default_algorithm(call, digits):
     words = ("train", "train.svm", "--epochs", 2, "--checkpoint-every", 200)
     assert call(*words, "--model", "whole").code == 0

@@ -2,7 +2,7 @@
 
 Rows that need more than the given memory are distributed at random over the buckets of a temporary file. An epoch takes
 the buckets in random order and shuffles each in memory. All choices depend on the seed only, so that a run that was
-interrupted continues with the same rows.
+interrupted continues with the same rows. Sparse rows that are learned at once are mapped from a temporary file instead.
 """
 
 import os
@@ -103,13 +103,23 @@ class RowStore:
         False: keep the order of the file.
     max_bytes : int
         Memory for raw rows.
+    at_once : bool
+        Whether `whole` is required instead of `windows`, if rows are sparse.
     """
 
     def __init__(
-        self, source: Source, features: Features, folder: str, seed: int, shuffle: bool, max_bytes: int
+        self,
+        source: Source,
+        features: Features,
+        folder: str,
+        seed: int,
+        shuffle: bool,
+        max_bytes: int,
+        at_once: bool = False,
     ) -> None:
         self.source, self.features, self.n_rows = source, features, 0
         self._folder, self._seed, self._shuffle, self._max_bytes = folder, seed, shuffle, max_bytes
+        self._at_once, self._in_order = at_once, not shuffle  # the second: how rows are written to the file
         self._parts: list[Chunk] = []  # in memory
         self._held: list[Chunk] = []
         self._n_bytes = self._n_held = 0
@@ -123,6 +133,11 @@ class RowStore:
     def in_memory(self) -> bool:
         """Whether all rows are in memory."""
         return self._file is None
+
+    @property
+    def has_whole(self) -> bool:
+        """Whether all rows can be learned at once."""
+        return self.in_memory or self._at_once
 
     @property
     def is_sorted(self) -> bool:
@@ -181,10 +196,31 @@ class RowStore:
         return share / 2
 
     def whole(self) -> Chunk:
-        """All rows as features, if they are in memory. Those that were held out are the last."""
+        """All rows as features, in the order of the file; those that were held out are the last.
+
+        If they do not fit into memory, they are mapped from a temporary file. Requires `has_whole`.
+        """
         self._parts += self._held
         self._held = []
-        return self._joined()
+        if self.in_memory:
+            return self._joined()
+        self._spill()
+        return self._mapped()
+
+    def _mapped(self) -> Chunk:
+        """All rows of the file as features, in another file: the system keeps as much of it in memory as there is."""
+        with tempfile.TemporaryFile(dir=self._folder) as indices, tempfile.TemporaryFile(dir=self._folder) as data:
+            chunks, sizes = [], [np.zeros(1, np.int64)]
+            for number in range(len(self._records)):
+                chunk = self._bucket(number)
+                for file, array, kind in ((indices, chunk.X.indices, "i4"), (data, chunk.X.data, "f4")):
+                    file.write(np.ascontiguousarray(array, kind).data)
+                sizes.append(np.diff(chunk.X.indptr))
+                chunks.append(chunk._replace(X=sp.csr_array((chunk.X.shape[0], 0), dtype=np.float32)))
+            pointer = np.cumsum(np.concatenate(sizes), dtype=np.int64)
+            mapped = [_map(file, kind, int(pointer[-1])) for file, kind in ((indices, "i4"), (data, "f4"))]
+        X = sp.csr_array((mapped[1], mapped[0], pointer), shape=(len(pointer) - 1, self.features.reading.width))
+        return join(chunks)._replace(X=X)
 
     def held_out(self) -> Chunk | None:
         """The rows that are not in `windows`, as features and in random order: they are learned at the end."""
@@ -240,6 +276,8 @@ class RowStore:
         if self._file is None and self._n_bytes > self._max_bytes:
             self._file = tempfile.TemporaryFile(dir=self._folder)
             weakref.finalize(self, self._file.close)
+            self._at_once = self._at_once and self.features.wide  # `fit` makes narrow rows dense
+            self._in_order = self._in_order or self._at_once
         if self._file is not None and self._n_bytes > self._max_bytes // 4:
             self._spill()
 
@@ -248,7 +286,7 @@ class RowStore:
         if not self._parts:
             return
         parts, self._parts, self._n_bytes = self._parts, [], 0
-        if not self._shuffle:
+        if self._in_order:
             self._records.append([self._write(join(parts))])
             return
         self._records = self._records or [[] for _ in range(_N_BUCKETS)]
@@ -332,6 +370,12 @@ class PipeRows:
     def position(self, n_rows: int) -> tuple[int, int | None]:
         """The bytes read so far; how many there are is unknown."""
         return self.source.position
+
+
+def _map(file: BinaryIO, kind: str, size: int) -> np.ndarray:
+    """An array in a file, as private memory: kernels take no read-only arrays."""
+    file.flush()
+    return np.asarray(np.memmap(file, kind, "c", shape=(size,))) if size else np.zeros(0, kind)
 
 
 _KINDS = ("i8", "i8", "f4", "f8", "i8", "i8")  # indptr, indices, data, weights, labels, label pointer

@@ -1,9 +1,9 @@
 """`manyclass train`: train a model on a data file in bounded memory; a run can be interrupted and resumed.
 
 A file is read once into a `RowStore`, which shuffles all rows in each epoch. An algorithm that can learn all rows at
-once does so if they fit into memory. Otherwise rows are learned in batches; how they are divided into batches does not
-change the model. Hence a checkpoint needs only the model and the number of rows learned so far, and a resumed run
-results in the same bytes. A pipe is learned as it comes.
+once does so, from a mapped file if they do not fit into memory. Otherwise rows are learned in batches; how they are
+divided into batches does not change the model. Hence a checkpoint needs only the model and the number of rows learned
+so far, and a resumed run results in the same bytes. A pipe is learned as it comes.
 """
 
 import errno
@@ -232,7 +232,11 @@ def _train(plan: Plan, trained: Trained, source: Source, base: Trained | None) -
         return Training(plan, trained, pipe).run()
     folder = os.path.dirname(os.path.realpath(plan.model))
     max_bytes = sys.maxsize if in_memory else int(2**30 * plan.max_memory)
-    store = RowStore(source, features, folder, plan.seed, plan.shuffle, max_bytes)
+    resumed = trained.training["examples"] > 0
+    streams, at_once = plan.online or resumed, learns_at_once(trained.estimator)
+    # With calibration or texts of labels, `fit` copies the rows.
+    mapped = at_once and not (streams or plan.calibrate or plan.label_text)
+    store = RowStore(source, features, folder, plan.seed, plan.shuffle, max_bytes, mapped)
     with row_progress("reading", lambda: source.position) as update:
         store.read(update)
     if base is None and store.only_label is not None:
@@ -240,10 +244,9 @@ def _train(plan: Plan, trained: Trained, source: Source, base: Trained | None) -
     if not plan.shuffle and store.is_sorted:
         warn_sorted(plan.data, "omit --no-shuffle")
     trained.reading = features.reading
-    resumed = trained.training["examples"] > 0
-    at_once = learns_at_once(trained.estimator) or plan.calibrate  # `fit` holds out more rows than a row store
-    if in_memory or (store.in_memory and at_once and not (plan.online or resumed)):
-        return _fit(plan, trained, store.whole())
+    at_once = at_once or plan.calibrate  # `fit` holds out more rows than a row store
+    if in_memory or (store.has_whole and at_once and not streams):
+        return _fit(plan, trained, store)
     check_label_files(plan.about_labels, "", trained.reading, True)
     _choose_for_stream(plan, trained, features)
     Training(plan, trained, store).run()
@@ -398,17 +401,17 @@ def _learn(trained: Trained, chunk: Chunk, columns: LabelColumns | None) -> None
         trained.count(y)
 
 
-def _fit(plan: Plan, trained: Trained, rows: Chunk) -> None:
+def _fit(plan: Plan, trained: Trained, store: RowStore) -> None:
     """Fit the estimator to all rows at once."""
     columns = LabelColumns.of_model(trained)
-    X, y, weights = arrays_of(rows, columns)
+    X, y, weights = arrays_of(store.whole(), columns)
     if columns is not None:
         trained.names = columns.names
     clf = trained.estimator
     params = {"n_jobs": plan.threads, "shuffle": plan.shuffle, "n_epochs": plan.epochs}
     known = clf.get_params(deep=False)
     clf.set_params(**{name: value for name, value in params.items() if name in known and value is not None})
-    _print_algorithm(trained, f"{X.shape[0]:,} rows at once")
+    _print_algorithm(trained, f"{X.shape[0]:,} rows at once{'' if store.in_memory else ' from a temporary file'}")
     try:
         with notice_if_slow():
             clf.fit(X, y, sample_weight=weights, **label_arguments(plan.about_labels, trained.reading, y))

@@ -1,0 +1,112 @@
+"""Training from a file that is larger than the memory.
+
+    python benchmarks/out_of_core.py --text 2 --limit 1      2 GB of text, sorted by label, in 1 GB of memory
+
+The command `manyclass train` runs in a control group whose memory is limited; the limit includes what the system keeps
+of files, which it drops when the group needs the memory. Without the permission to make such a group (Linux, usually
+root), only the peak of the memory that cannot be dropped is printed.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+GROUPS = Path("/sys/fs/cgroup")
+N_WORDS = 40
+
+
+def write(path: Path, n_bytes: float, n_classes: int, seed: int, ordered: bool) -> int:
+    """Write a table of labels and texts; returns the number of rows."""
+    rng, n_rows = np.random.default_rng(seed), 0
+    vocabulary = np.array([f"w{i:06d}" for i in range(200_000)])
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("label,text\n")
+        per_class = int(n_bytes / (8 * N_WORDS + 10) / n_classes) + 1
+        for label in range(n_classes) if ordered else [None]:
+            n = per_class if ordered else int(n_bytes / (8 * N_WORDS + 10))
+            labels = np.full(n, label) if ordered else rng.integers(n_classes, size=n)
+            own = (labels[:, None] * 37 + rng.integers(30, size=(n, 8))) % 150_000
+            words = np.concatenate([own, rng.zipf(1.3, size=(n, N_WORDS - 8)) % 200_000], axis=1)
+            for one, row in zip(labels.tolist(), vocabulary[words].tolist(), strict=True):
+                file.write(f"class {one},{' '.join(row)}\n")
+            n_rows += n
+    return n_rows
+
+
+class Group:
+    """A control group with limited memory, if we may make one."""
+
+    def __init__(self, limit: int):
+        version_1 = (GROUPS / "memory").is_dir()
+        self.folder = (GROUPS / "memory" if version_1 else GROUPS) / f"manyclass-{os.getpid()}"
+        try:
+            self.folder.mkdir()
+            name = "memory.limit_in_bytes" if version_1 else "memory.max"
+            (self.folder / name).write_text(str(limit))
+        except OSError as error:
+            print(f"no control group ({error}): the memory is measured, not limited")
+            self.folder = None
+
+    def enter(self) -> None:
+        """Move this process into the group."""
+        if self.folder is not None:
+            (self.folder / "cgroup.procs").write_text(str(os.getpid()))
+
+    def remove(self) -> None:
+        """Remove the group when its processes have ended."""
+        if self.folder is not None:
+            self.folder.rmdir()
+
+
+def anonymous(pid: int) -> int:
+    """Bytes of memory of a process that are not parts of files."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "VmSwap:")))
+
+
+def main() -> None:
+    """Print what one training took."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--text", type=float, default=2.0, help="GB of training text")
+    parser.add_argument("--limit", type=float, default=1.0, help="GB of memory")
+    parser.add_argument("--rows", type=float, default=0.25, help="GB of rows in memory: --max-memory of the command")
+    parser.add_argument("--classes", type=int, default=2000)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--folder", type=Path, default=None, help="for the files; default: a temporary one")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        folder = Path(name)
+        n_rows = write(folder / "train.csv", options.text * 1e9, options.classes, 0, ordered=True)
+        write(folder / "test.csv", 3e6, options.classes, 1, ordered=False)
+        size = (folder / "train.csv").stat().st_size
+        print(f"{size / 1e9:.2f} GB of text, {n_rows:,} rows sorted by label, {options.classes:,} classes", flush=True)
+        command = [sys.executable, "-m", "manyclass", "train", "train.csv", "--label", "label", "--test", "test.csv"]
+        command += ["--model", "m", "--json", "--max-memory", str(options.rows), "--threads", str(options.threads)]
+        group = Group(int(options.limit * 1e9))
+        begun, peak = time.perf_counter(), 0
+        child = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, preexec_fn=group.enter)
+        while child.poll() is None:
+            peak = max(peak, anonymous(child.pid))
+            time.sleep(0.05)
+        seconds, out = time.perf_counter() - begun, child.stdout.read()
+        group.remove()
+        if child.returncode:
+            sys.exit(f"manyclass train ended with {child.returncode}: {out}")
+        found = json.loads(out)
+        accuracy, n_bytes = found["test"]["accuracy"], found["bytes"]
+        print(f"{found['algorithm']}, {seconds:.0f} s, accuracy {accuracy:.4f}, {n_bytes:,} bytes")
+        print(f"peak of memory that is not part of a file: {peak / 1e9:.2f} GB; limit: {options.limit:g} GB")
+
+
+if __name__ == "__main__":
+    main()
