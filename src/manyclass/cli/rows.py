@@ -82,7 +82,8 @@ class Features:
     def __call__(self, X: sp.csr_array) -> sp.csr_array:
         """Features of raw rows."""
         if self._counts is not None:
-            return weigh(X, self._counts.layout, self.reading.weighting)
+            parts = (X[first : first + WINDOW] for first in range(0, max(1, X.shape[0]), WINDOW))
+            return _stacked([weigh(part, self._counts.layout, self.reading.weighting) for part in parts])
         return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], self.reading.width))
 
 
@@ -418,12 +419,13 @@ def join(chunks: list[Chunk], convert: Callable[[Any], Any] = lambda X: X) -> Ch
         rows.append(convert(chunk.X))
         chunks[i] = None  # type: ignore[call-overload]
     chunks.clear()
-    X = rows[0] if len(rows) == 1 else _stacked(rows)
-    return Chunk(X, labels, pointer, weights, 0)
+    return Chunk(_stacked(rows), labels, pointer, weights, 0)
 
 
 def _stacked(rows: list[sp.csr_array]) -> sp.csr_array:
     """`scipy.sparse.vstack`, but each matrix is dropped as soon as it is copied."""
+    if len(rows) == 1:
+        return rows[0]
     width, n_values = rows[0].shape[1], sum(X.nnz for X in rows)
     indptr = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(X.indptr) for X in rows]), dtype=np.int64)])
     indices, data = np.empty(n_values, rows[0].indices.dtype), np.empty(n_values, rows[0].data.dtype)

@@ -16,7 +16,7 @@ from .invariants import need
 from .state import Array, Field, State
 
 FAR = 4.0
-_AT_A_TIME = 1 << 22  # values
+_AT_A_TIME = 1 << 20  # values
 _LARGE = 0.9  # of the columns are not larger than usual; rare words have large weights
 
 

@@ -25,6 +25,7 @@ from .validation import (
     as_batch,
     blocks,
     check_labels,
+    check_propensity,
     check_sparse,
     indicator,
     rows_are_sound,
@@ -88,7 +89,7 @@ class PredictionMixin:
         return np.ma.array(self._index.array[labels[:, 0]], mask=probabilities[:, 0] <= reject)
 
     @reads
-    def predict_topk(self, X, k=None, probabilities=False) -> tuple[np.ndarray, np.ndarray]:
+    def predict_topk(self, X, k=None, probabilities=False, propensity=None) -> tuple[np.ndarray, np.ndarray]:
         """Predict the k best labels of each row with their scores, best first.
 
         If fewer than k labels were scored, other labels with score -inf fill the row. Trees take the most
@@ -103,6 +104,10 @@ class PredictionMixin:
         probabilities : bool, default=False
             Return probabilities instead of scores, calibrated ones if the model is calibrated. Labels that were not
             scored have the probability 0.
+        propensity : array-like of shape (n_classes,), optional
+            Propensity of each label, above 0 and at most 1, for example from `manyclass.metrics.propensities`. Labels
+            are ranked by probability / propensity, and these are the scores: rare labels come first more often. This
+            is the best ranking for `manyclass.metrics.psp_at_k`.
 
         Returns
         -------
@@ -121,7 +126,9 @@ class PredictionMixin:
         """
         X = self._check_inputs(X)
         k = self._check_k(min(5, self._index.n_current) if k is None else k)
-        if probabilities:
+        if propensity is not None:
+            labels, scores = self._rarest(X, k, check_propensity(propensity, len(self._index)))
+        elif probabilities:
             labels, scores = self._most_probable(X, k)
         else:
             labels, scores, _ = self._predict(X, k)
@@ -454,6 +461,19 @@ class PredictionMixin:
         """The k best labels of each row, as `_predict` finds them, and their probabilities."""
         labels = self._predict(X, k).labels
         return labels, self._probabilities_of(X, labels)
+
+    def _rarest(self, X, k: int, propensity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The k labels of the highest probability / propensity, and these ratios; labels not scored are last."""
+        labels, ratios = self._predict(X, k).labels, np.zeros((X.shape[0], k))
+        for first, last in self._scoring_blocks(X.shape[0]):
+            scored, _ = self._probabilities(rows_between(X, first, last))
+            ratio = scored.probabilities / propensity[scored.labels]
+            row = np.repeat(np.arange(last - first), scored.sizes)
+            order = np.lexsort((-ratio, row))
+            place = np.arange(len(row)) - np.repeat(np.cumsum(scored.sizes) - scored.sizes, scored.sizes)
+            order, place, row = order[place < k], place[place < k], row[place < k]
+            labels[first + row, place], ratios[first + row, place] = scored.labels[order], ratio[order]
+        return labels, ratios
 
     def _probabilities_of(self, X, labels: np.ndarray) -> np.ndarray:
         """The calibrated probabilities of some labels of each row; 0 for labels that were not scored."""

@@ -110,6 +110,16 @@ def check_weights(sample_weight, n: int) -> np.ndarray:
     return weights
 
 
+def check_propensity(propensity: Any, n_classes: int) -> np.ndarray:
+    """One number above 0 and at most 1 for each class."""
+    values = np.asarray(propensity, np.float64)
+    if values.shape != (n_classes,):
+        raise ValueError(f"propensity has shape {values.shape}, expected ({n_classes},): one number for each class.")
+    if not ((values > 0) & (values <= 1)).all():
+        raise ValueError("propensity must be above 0 and at most 1; metrics.propensities computes it from labels.")
+    return values
+
+
 # -- labels --------------------------------------------------------------------------------------------------------
 
 

@@ -47,6 +47,7 @@ from .parts import (
     take,
     take_rows,
     times,
+    used_features,
     values_of,
     work_of,
 )
@@ -495,8 +496,8 @@ def cluster(run: Any, options: Options, parts: list, counts: Counts, bounds: Bou
         rows = np.zeros((sizes.n_classes, 1), np.float32)
         return run.call(grow_tree, rows, present, options.arity, sizes.n_classes, rng)
     if sizes.sparse and sizes.n_classes > FEW_LABELS:
-        found = run.call(_first_basis, (sizes.n_classes, sizes.n_features), rng)
         sums_of_rows = SumsOfRows(run, parts, bounds, sizes)
+        found = run.call(_first_basis, (sizes.n_classes, sums_of_rows.n_used), rng)
         rows = run.call(_unit_rows, _few_dimensions(run, sums_of_rows, run.call(itemgetter(0), found)))
     else:
         found = run.call(_embedded, mean_directions(run, parts, bounds, sizes), N_DIMS, rng)
@@ -530,11 +531,14 @@ class SumsOfRows:
     """The sum of the rows of each label, scaled to length 1, as an operator.
 
     For many labels and sparse rows, because the sums would take more memory than all rows if these have several labels
-    each.
+    each. Features that no row has are left out: hashing into a million features leaves most of them empty.
     """
 
     def __init__(self, run: Any, parts: list, bounds: Bounds, sizes: Sizes) -> None:
         self.run, self.parts, self.bounds, self.sizes = run, parts, bounds, sizes
+        used = run.combine(np.logical_or, run.each(used_features, [parts], sizes.n_features))
+        self.n_used = max(1, int(run.get(run.call(np.count_nonzero, used))))
+        self.number = run.call(_numbers, used)  # of each feature among those that are used
         by_labels = run.each(by_label, [parts], sizes.n_classes)
         scaling, lengths = (sizes.n_features, grid_of_sums(bounds)), []
         for first in range(0, sizes.n_classes, _LABELS_AT_A_TIME):
@@ -550,17 +554,22 @@ class SumsOfRows:
     def back(self, basis: Any) -> Any:
         """The transposed operator times a matrix (label, column)."""
         scaled = self.run.call(_scaled, basis, self.inverse)
-        return self._product(back, grid_of_back, scaled, self.sizes.n_features, None)
+        return self._product(back, grid_of_back, scaled, self.n_used, None)
 
     def _product(self, product: Callable, grid_of: Callable, basis: Any, n: int, scale: Any) -> Any:
         """A few columns of long products at a time, because exact sums take twice the memory."""
         run, found = self.run, []
         step = run.call(grid_of, basis, self.bounds)
         width = N_DIMS if n <= _SHORT else LANES
-        for first in range(0, min(N_DIMS, *self.sizes[:2]), width):
+        for first in range(0, min(N_DIMS, self.n_used, self.sizes.n_classes), width):
             columns = run.call(_columns, basis, first, width)
-            found.append(run.call(_scaled, run.combine(add, run.each(product, [self.parts], columns, step, n)), scale))
+            total = run.combine(add, run.each(product, [self.parts], columns, step, n, self.number))
+            found.append(run.call(_scaled, total, scale))
         return run.call(_side_by_side, *found)
+
+
+def _numbers(used: np.ndarray) -> np.ndarray:
+    return np.cumsum(used, dtype=np.int32) - np.int32(1)
 
 
 def _columns(basis: np.ndarray, first: int, width: int) -> np.ndarray:

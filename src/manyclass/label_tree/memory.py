@@ -108,12 +108,14 @@ def _grouping(options: Options, problem: Problem) -> float:
     n_features, n_classes, size, sparse = problem
     if n_classes <= options.arity:
         return 0.0
-    placed = 4 * min(N_DIMS, n_classes, n_features) * (5 * n_classes + 3 * n_features)
+    n_used = min(n_features, size.n_rows * size.n_nonzero) if sparse else n_features
+    placed = 4 * min(N_DIMS, n_classes, n_used) * (5 * n_classes + 3 * n_used)
     if not sparse:
         return placed + 16 * n_classes * n_features
     n_labels = size.n_rows * size.n_labels
     exact = 24 * n_classes**2 if n_classes <= FEW_LABELS else 0
-    return placed + exact + 32 * n_labels + _PER_VALUE * min(n_labels * size.n_nonzero, VALUES_AT_A_TIME)
+    values = _PER_VALUE * min(n_labels * size.n_nonzero, VALUES_AT_A_TIME)
+    return placed + 5 * n_features + exact + 32 * n_labels + values
 
 
 class Limits(NamedTuple):

@@ -21,7 +21,7 @@ from .weights import PackedBlocks
 # Rows that are routed in one call, which counts them from the first of all rows: how a node is scored depends on how
 # many rows of the call reach it, and the last bits of a score on how it is scored.
 ALIGNED = BLOCK_ROWS
-VALUES_AT_A_TIME = 1 << 22  # of temporary arrays
+VALUES_AT_A_TIME = 1 << 20  # of temporary arrays
 _ROWS_AT_A_TIME = 1 << 14
 _LONGEST = 4.0  # of a row times its factor
 
@@ -180,26 +180,43 @@ def dense_sums(part: Part, first: int, last: int, step: float) -> Array:
     return np.concatenate([total, mass], axis=1)
 
 
-def times(part: Part, columns: Array, step: float, n_classes: int) -> Array:
-    """The sums, over the rows of each label, of the products of rows and columns."""
+def used_features(part: Part, n_features: int) -> Array:
+    """Whether any row has each feature."""
+    used, batch = np.zeros(n_features, bool), part.rows.batch
+    assert isinstance(batch, Csr)
+    for first, last in _blocks(part):
+        used[batch.indices[batch.indptr[first] : batch.indptr[last]]] = True
+    return used
+
+
+def _renumbered(batch: Batch, first: int, last: int, number: Array) -> Csr:
+    """Rows first..last-1 with other numbers of the features."""
+    assert isinstance(batch, Csr)
+    begin, end = batch.indptr[first], batch.indptr[last]
+    return Csr(batch.indptr[first : last + 1] - begin, number[batch.indices[begin:end]], batch.values[begin:end])
+
+
+def times(part: Part, columns: Array, step: float, n_classes: int, number: Array) -> Array:
+    """The sums, over the rows of each label, of the products of rows and columns.
+
+    `number` has the rows of `columns` that belong to the features.
+    """
     out, Y = np.zeros((n_classes, columns.shape[1])), _label_rows(part)
     for first, last in _blocks(part):
-        X = as_matrix(rows_at(part.rows.batch, np.arange(first, last)), len(columns))
+        X = as_matrix(_renumbered(part.rows.batch, first, last, number), len(columns))
         rows = np.ascontiguousarray(X @ columns, np.float32)
         add_products(Csr(Y.indptr[first : last + 1], Y.indices, Y.values), rows, 0, step, out)
     return out
 
 
-def back(part: Part, columns: Array, step: float, n_features: int) -> Array:
-    """The sums of all rows, each times the sum of the `columns` of its labels."""
-    out, X, labels = np.zeros((n_features, columns.shape[1])), part.rows.batch, part.labels
-    assert isinstance(X, Csr)
-    weight = _row_weights(part)
+def back(part: Part, columns: Array, step: float, n_used: int, number: Array) -> Array:
+    """The sums of all rows, each times the sum of the `columns` of its labels; `number` as in `times`."""
+    out, labels, weight = np.zeros((n_used, columns.shape[1])), part.labels, _row_weights(part)
     ones = np.ones(len(labels.label), np.float32)
     member = sp.csr_array((ones, labels.label, labels.pointer), shape=(len(weight), len(columns)))
     for first, last in _blocks(part):
         rows = np.ascontiguousarray((member[first:last] @ columns) * weight[first:last, None], np.float32)
-        add_products(Csr(X.indptr[first : last + 1], X.indices, X.values), rows, 0, step, out)
+        add_products(_renumbered(part.rows.batch, first, last, number), rows, 0, step, out)
     return out
 
 
@@ -267,7 +284,8 @@ def leaf_pairs(
 
     parallel(reach, list(range(0, n, ALIGNED)), n_jobs=n_jobs)
     row, leaf = np.repeat(np.arange(n), np.diff(labels.pointer)), tree.leaf_of[labels.label].astype(np.int64)
-    others = (reached.astype(np.int64) * n + np.arange(n)[:, None])[reached >= 0]
+    chosen = reached >= 0
+    others = reached[chosen] * np.int64(n) + np.repeat(np.arange(n), chosen.sum(axis=1))
     return _pairs(others, leaf * n + row, tree.place_of[labels.label], n)
 
 
@@ -280,10 +298,14 @@ def _rows_between(batch: Batch, first: int, last: int) -> Batch:
 
 def _pairs(others: Array, keys: Array, places: Array, n_rows: int) -> Pairs:
     """Pairs sorted by node and row, each once. A key is node x n_rows + row; those of true outputs come with places."""
-    known = np.unique(np.concatenate([others, keys]))
+    known = np.concatenate([others, keys])
+    known.sort()
+    known = known[np.diff(known, prepend=-1) > 0]
     true = np.zeros(len(known), np.uint64)
     np.bitwise_or.at(true, np.searchsorted(known, keys), np.uint64(1) << places.astype(np.uint64))
-    return Pairs((known // n_rows).astype(np.int32), (known % n_rows).astype(np.int32), true)
+    node = (known // n_rows).astype(np.int32)
+    known %= n_rows
+    return Pairs(node, known.astype(np.int32), true)
 
 
 def work_of(part: Part, pairs: Pairs, n_nodes: int) -> Array:
