@@ -2,7 +2,7 @@
 
     python benchmarks/out_of_core.py --text 2 --limit 1      2 GB of text, sorted by label, in 1 GB of memory
 
-The command `manyclass train` runs in a control group whose memory is limited; the limit includes what the system keeps
+The command `manyclass train --option max_memory=...`, nine tenths of the limit, runs in a control group whose memory is limited; the limit includes what the system keeps
 of files, which it drops when the group needs the memory. Without the permission to make such a group (Linux, usually
 root), only the peak of the memory that cannot be dropped is printed.
 """
@@ -92,6 +92,7 @@ def main() -> None:
         print(f"{size / 1e9:.2f} GB of text, {n_rows:,} rows sorted by label, {options.classes:,} classes", flush=True)
         command = [sys.executable, "-m", "manyclass", "train", "train.csv", "--label", "label", "--test", "test.csv"]
         command += ["--model", "m", "--json", "--max-memory", str(options.rows), "--threads", str(options.threads)]
+        command += ["--option", f"max_memory={int(900 * options.limit)}MB"]
         group = Group(int(options.limit * 1e9))
         begun, peak = time.perf_counter(), 0
         child = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, preexec_fn=group.enter)

@@ -122,3 +122,18 @@ def test_best_columns_equals_a_sort():
     best_columns(scores, labels, best)
     np.testing.assert_array_equal(labels, np.argsort(-scores, axis=1)[:, :4])
     np.testing.assert_array_equal(best, -np.sort(-scores, axis=1)[:, :4])
+
+
+def test_propensity_moves_rare_labels_up(kind, blobs):
+    """Labels are ranked by probability / propensity; those that were not scored come last."""
+    X, y = blobs
+    model = kind(random_state=0).fit(X, y)
+    propensity = np.random.default_rng(0).uniform(0.05, 1, len(model.classes_))
+    labels, scores = model.predict_topk(X[:50], 4, propensity=propensity)
+    ratio = model.predict_proba(X[:50]) / propensity
+    np.testing.assert_allclose(scores, -np.sort(-ratio, axis=1)[:, :4], rtol=1e-5, atol=1e-12)
+    np.testing.assert_allclose(ratio[np.arange(50)[:, None], labels], scores, rtol=1e-5, atol=1e-12)
+    assert all(len(set(row)) == 4 for row in labels.tolist())
+    for wrong, message in ((propensity[1:], "shape"), (propensity * 0, "above 0"), (propensity * 30, "at most 1")):
+        with pytest.raises(ValueError, match=message):
+            model.predict_topk(X[:5], 4, propensity=wrong)

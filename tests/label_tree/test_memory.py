@@ -14,7 +14,8 @@ from manyclass import LabelTreeClassifier
 from manyclass.core import columns
 from manyclass.core.memory import as_bytes, held_bytes
 from manyclass.label_tree import fit, parts
-from manyclass.label_tree.memory import Problem, Size, limits, needs_of
+from manyclass.label_tree import model as module
+from manyclass.label_tree.memory import Limits, Problem, Size, limits, needs_of
 from tests.core.test_streams import bytes_of
 from tests.reference.label_tree_states import configure
 
@@ -88,14 +89,38 @@ def test_fewer_threads_take_less_memory():
     options, held = configure(arity=16, beam=10, n_trees=1), held_bytes()
     needed = [needs_of(options, PROBLEM).peak(n_jobs) for n_jobs in (1, 4, 64)]
     assert needed[0] <= needed[1] < needed[2]
-    assert limits(options, PROBLEM, 64, None) == (64, np.inf)
+    assert limits(options, PROBLEM, 64, None) == (64, np.inf, False)
     assert limits(options, PROBLEM, 64, held + needed[2] + 10**8).n_jobs == 64
     assert limits(options, PROBLEM, 64, held + needed[1] + 10**8).n_jobs < 64
 
 
+def test_pairs_go_to_temporary_files_before_fit_refuses():
+    options, held = configure(arity=16, beam=10, n_trees=1), held_bytes()
+    many_rows = PROBLEM._replace(n_classes=10_000, size=Size(10_000_000, 30.0, 1.0))
+    within, spilled = (needs_of(options, many_rows, spill).peak(1) for spill in (False, True))
+    assert spilled < 0.6 * within
+    assert not limits(options, many_rows, 1, held + within + 10**8).spill
+    assert limits(options, many_rows, 1, held + spilled + 10**8).spill
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_pairs_in_temporary_files_give_the_same_model(monkeypatch, several):
+    X, y = wide_text(7000, 300, 400, 2000)
+    if several:
+        y = sp.csr_array((np.ones(7000, np.int8), (np.arange(7000), y)), shape=(7000, 300)).tolil()
+        y[3] = 0  # a row without labels
+        y[4, :50] = 1
+        y = y.tocsr()
+    expected = bytes_of(LabelTreeClassifier(random_state=0, n_epochs=1).fit(X, y))
+    monkeypatch.setattr(parts, "ROWS_SORTED", parts.ALIGNED)
+    for spill in (False, True):
+        monkeypatch.setattr(module, "limits", lambda *given, spill=spill: Limits(2, np.inf, spill))
+        assert bytes_of(LabelTreeClassifier(random_state=0, n_epochs=1).fit(X, y)) == expected
+
+
 def test_a_refusal_says_how_many_rows_fit():
     options = configure(arity=16, beam=10, n_trees=2)
-    limit = held_bytes() + needs_of(options, PROBLEM).peak(1) // 2
+    limit = held_bytes() + needs_of(options, PROBLEM, spill=True).peak(1) // 2
     with pytest.raises(MemoryError, match="fewer trees") as refused:
         limits(options, PROBLEM, 2, limit)
     n_rows = int(re.search(r"about (\d+) of the 490000 rows", str(refused.value))[1])

@@ -1,8 +1,12 @@
-"""Amounts of memory: text such as "8GB", and what the process has allocated."""
+"""Amounts of memory: text such as "8GB", what the process has allocated, and arrays in temporary files."""
 
+import os
 import re
+import tempfile
 from numbers import Integral
 from typing import Any
+
+import numpy as np
 
 _UNITS = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]i?|)b\s*", re.IGNORECASE)
@@ -28,3 +32,14 @@ def held_bytes() -> int:
             return next((1024 * int(line.split()[1]) for line in file if line.startswith("RssAnon:")), 0)
     except OSError:
         return 0
+
+
+def mapped(size: int, dtype: Any) -> np.ndarray:
+    """An array in a temporary file without a name. OSError if the disk has no space for it."""
+    n_bytes = max(1, size) * np.dtype(dtype).itemsize
+    with tempfile.TemporaryFile() as file:
+        if hasattr(os, "posix_fallocate"):  # otherwise a full disk would end the process when the array is written
+            os.posix_fallocate(file.fileno(), 0, n_bytes)
+        else:
+            file.truncate(n_bytes)
+        return np.asarray(np.memmap(file, dtype, "r+", shape=(size,) if size else (1,)))[:size]

@@ -26,10 +26,12 @@ class Here:
         Threads for chunks.
     most_bytes : float
         Limit of the results of all chunks together.
+    spill : bool
+        Keep long arrays in temporary files.
     """
 
-    def __init__(self, n_jobs: int = 1, most_bytes: float = inf) -> None:
-        self.n_jobs, self.most_bytes = n_jobs, most_bytes
+    def __init__(self, n_jobs: int = 1, most_bytes: float = inf, spill: bool = False) -> None:
+        self.n_jobs, self.most_bytes, self.spill = n_jobs, most_bytes, spill
         self._n_bytes, self._lock = 0, Lock()
 
     def n_chunks(self, n_values: int) -> int:

@@ -32,6 +32,7 @@ class Cluster:
     """Runs steps on a cluster; the methods are those of `manyclass.core.steps.Here`, and values are futures."""
 
     n_jobs = 1  # threads within a task: Dask runs several tasks in a process instead
+    spill = False  # Dask itself moves results to disk
 
     def __init__(self, client: Client | None, checkpoints: str | None = None) -> None:
         self.checkpoints = checkpoints  # folder of trained chunks, or None

@@ -173,14 +173,15 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
     run, chosen = plan.run, plan.options.C < 0
     if chosen:
         plan = plan.replace(C=USUAL_C)
-    pairs = run.each(router_pairs, [plan.parts], plan.tree)
+    pairs = run.each(router_pairs, [plan.parts], plan.tree, run.spill)
     work = run.get(run.combine(add, run.each(work_of, [plan.parts, pairs], plan.n_nodes)))
     start, bias = _start(plan, pairs, work[0], False)
     plan = plan.replace(router_start=start.cosine, router_bias=bias)
     routers = _train(plan, pairs, work[1], start, False)
     blocks = run.call(join, plan.tree, plan.options, routers)
     del routers
-    pairs = run.each(leaf_pairs, [plan.parts], plan.tree, blocks, plan.scale, plan.options, run.n_jobs)
+    how = plan.options, run.n_jobs, run.spill
+    pairs = run.each(leaf_pairs, [plan.parts], plan.tree, blocks, plan.scale, *how)
     work = run.get(run.combine(add, run.each(work_of, [plan.parts, pairs], plan.n_nodes)))
     start, bias = _start(plan, pairs, work[0], True)
     plan = plan.replace(start=start.cosine, bias=bias)

@@ -1,13 +1,14 @@
 """Label tree: memory of a model and of its training, before training."""
 
 import math
+from itertools import product
 from typing import NamedTuple
 
 from ..core.memory import as_text, held_bytes
 from .fit import FEW_LABELS, MOST_RECORDS, N_DIMS, height_of, n_children, threshold_of, width_of
 from .kernels import Options
 from .neighbors import kept_bytes
-from .parts import VALUES_AT_A_TIME
+from .parts import ROWS_SORTED, VALUES_AT_A_TIME
 from .weights import EVERY, LANES
 
 _KEPT, _REPEATED, _LEFT_OUT, _OUTPUTS = 0.32, 0.69, 0.7, 4000.0  # fitted to the sizes of models
@@ -16,6 +17,8 @@ _JOINED = 1.6  # times the weights: while they are put together, the longest arr
 _COPIED = 3.0  # times the rows that the model keeps, while they are chosen
 _SPARE = 1.1  # times the estimate, for what it does not count
 _PER_KEY = 48  # bytes for each (row, node) while pairs are sorted
+_PER_PAIR = 16  # bytes for each (row, node)
+_CHUNKS = 64  # of nodes that are trained together
 _PER_VALUE = 64  # bytes for each value of the rows whose sums are computed together
 
 
@@ -67,7 +70,7 @@ class Needs(NamedTuple):
     grouping: float  # while similar labels are grouped
     router_pairs: float  # while the rows of routers are sorted
     leaf_pairs: float  # while the rows of leaves are sorted
-    pairs: float  # while leaves are trained
+    pairs: float  # while nodes are trained
     thread: float  # of each thread that trains
     weights: float
     kept: float  # rows that the model keeps
@@ -85,23 +88,28 @@ class Needs(NamedTuple):
         return int(_SPARE * (self.rows + max(stages)))
 
 
-def needs_of(options: Options, problem: Problem) -> Needs:
-    """What training takes."""
+def needs_of(options: Options, problem: Problem, spill: bool = False) -> Needs:
+    """What training takes; `spill`: with pairs of rows and nodes in temporary files."""
     n_features, n_classes, size, sparse = problem
     n_rows, n_labels, width = size.n_rows, size.n_rows * size.n_labels, width_of(options)
     n_reached = n_rows * min(options.beam, -(-n_classes // options.arity)) + n_labels
     return Needs(
         24 * (n_rows + n_labels),
         _grouping(options, problem),
-        _PER_KEY * n_labels * height_of(n_classes, options.arity),
-        _PER_KEY * n_reached,
-        24 * n_reached,
+        _sorting(n_labels * height_of(n_classes, options.arity), n_rows, spill),
+        _sorting(n_reached, n_rows, spill),
+        24 * max(n_rows, n_reached / _CHUNKS) if spill else 24 * n_reached,
         min(MOST_RECORDS, max(n_features, n_rows * size.n_nonzero)) * (6 + 2 * width)  # the weights of some nodes
         + n_features * (8 + 8 * width)  # the node that is trained
         + n_rows * (28 + 4 * width),  # its rows: the root has all of them
         memory(options, n_features, n_classes, size if sparse else None),
         0 if sparse or options.multilabel or not options.neighbors else kept_bytes(n_rows, n_features, n_classes),
     )
+
+
+def _sorting(n_pairs: float, n_rows: int, spill: bool) -> float:
+    together = _PER_KEY * n_pairs * min(1.0, ROWS_SORTED / max(1, n_rows))
+    return together if spill else together + 2 * _PER_PAIR * n_pairs
 
 
 def _grouping(options: Options, problem: Problem) -> float:
@@ -123,24 +131,26 @@ class Limits(NamedTuple):
 
     n_jobs: int
     weights: float = math.inf  # bytes
+    spill: bool = False  # pairs of rows and nodes are in temporary files
 
 
 def limits(options: Options, problem: Problem, n_jobs: int, max_memory: int | None) -> Limits:
     """Threads and bytes for the weights within a limit for the process, or a MemoryError that says what would fit."""
     if max_memory is None:
         return Limits(n_jobs)
-    needs, held = needs_of(options, problem), held_bytes()
-    for n_threads in range(n_jobs, 0, -1):
+    held = held_bytes()
+    for n_threads, spill in product(range(n_jobs, 0, -1), (False, True)):
+        needs = needs_of(options, problem, spill)
         if held + needs.peak(n_threads) <= max_memory:
             left = max_memory - held - _SPARE * (needs.rows + needs.pairs + needs.kept)
-            return Limits(n_threads, min(left / _JOINED, left - _SPARE * n_threads * needs.thread))
+            return Limits(n_threads, min(left / _JOINED, left - _SPARE * n_threads * needs.thread), spill)
     raise MemoryError(_refusal(options, problem, held, max_memory))
 
 
 def _refusal(options: Options, problem: Problem, held: int, max_memory: int) -> str:
     def needed(n_rows: int) -> int:
         fewer = problem._replace(size=problem.size._replace(n_rows=n_rows))
-        return held + needs_of(options, fewer).peak(1)
+        return held + needs_of(options, fewer, spill=True).peak(1)
 
     n_rows = problem.size.n_rows
     most = needed(n_rows)

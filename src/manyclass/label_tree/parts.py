@@ -3,6 +3,7 @@
 All functions are pure, and all sums are exact: the parts may be cut anywhere at a multiple of `ALIGNED` rows.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 from ..core.columns import as_matrix
 from ..core.exact import add_products, grid, on_grid, two_parts
 from ..core.inputs import Batch, Csr, Dense
+from ..core.memory import mapped
 from ..core.protocol import Labels
 from ..core.state import Array, Scale, make
 from ..core.steps import parallel
@@ -23,6 +25,7 @@ from .weights import PackedBlocks
 ALIGNED = BLOCK_ROWS
 VALUES_AT_A_TIME = 1 << 20  # of temporary arrays
 _ROWS_AT_A_TIME = 1 << 14
+ROWS_SORTED = 1 << 17  # whose pairs are sorted together; a multiple of `ALIGNED`
 _LONGEST = 4.0  # of a row times its factor
 
 
@@ -254,39 +257,86 @@ class Piece(NamedTuple):
     label: Array  # (row,) i4: only from `take_rows`, and with one label per row
 
 
-def router_pairs(part: Part, tree: LabelTree) -> Pairs:
+def router_pairs(part: Part, tree: LabelTree, spill: bool) -> Pairs:
     """The rows of each inner node: those with a label below it; the root has all rows."""
-    labels = part.labels
-    n_rows = len(labels.pointer) - 1
-    row = np.repeat(np.arange(n_rows), np.diff(labels.pointer))
-    node, place = tree.leaf_of[labels.label], tree.place_of[labels.label]
-    keys, places = [np.empty(0, np.int64)], [place[:0]]
-    while len(node) and node[0] > 0:
-        node, place = tree.parent[node], tree.place[node]
-        keys.append(node.astype(np.int64) * n_rows + row)
-        places.append(place)
-    unlabelled = np.flatnonzero(np.diff(labels.pointer) == 0) if tree.is_leaf[0] == 0 else row[:0]
-    return _pairs(unlabelled, np.concatenate(keys), np.concatenate(places), n_rows)
+    n = len(part.labels.pointer) - 1
+
+    def pairs_of(first: int, last: int) -> Pairs:
+        label, row = _labels_between(part.labels, first, last)
+        node, place = tree.leaf_of[label], tree.place_of[label]
+        keys, places = [np.empty(0, np.int64)], [place[:0]]
+        while len(node) and node[0] > 0:
+            node, place = tree.parent[node], tree.place[node]
+            keys.append(node.astype(np.int64) * n + row)
+            places.append(place)
+        unlabelled = np.flatnonzero(np.diff(part.labels.pointer[first : last + 1]) == 0) + first
+        others = unlabelled if tree.is_leaf[0] == 0 else row[:0]
+        return _pairs(others, np.concatenate(keys), np.concatenate(places), n)
+
+    return _in_order(pairs_of, n, len(tree.parent), spill)
 
 
 def leaf_pairs(
-    part: Part, tree: LabelTree, blocks: PackedBlocks, scale: Scale, options: Options, n_jobs: int
+    part: Part, tree: LabelTree, blocks: PackedBlocks, scale: Scale, options: Options, n_jobs: int, spill: bool
 ) -> Pairs:
     """The rows of each leaf: those whose paths reach it, and those with a label in it."""
-    labels, batch, n = part.labels, part.rows.batch, len(part.rows.weight)
-    reached = np.empty((n, options.beam), np.int32)
+    batch, n = part.rows.batch, len(part.rows.weight)
 
-    def reach(first: int) -> None:
-        last = min(n, first + ALIGNED)
-        nothing = np.empty((last - first, 0), np.int32), np.empty((last - first, 0)), np.zeros((last - first, 4), int)
-        found = Found(reached[first:last], *nothing)
-        predict_batch(tree, blocks, scale, _rows_between(batch, first, last), options, found, True)
+    def pairs_of(begin: int, end: int) -> Pairs:
+        reached = np.empty((end - begin, options.beam), np.int32)
 
-    parallel(reach, list(range(0, n, ALIGNED)), n_jobs=n_jobs)
-    row, leaf = np.repeat(np.arange(n), np.diff(labels.pointer)), tree.leaf_of[labels.label].astype(np.int64)
-    chosen = reached >= 0
-    others = reached[chosen] * np.int64(n) + np.repeat(np.arange(n), chosen.sum(axis=1))
-    return _pairs(others, leaf * n + row, tree.place_of[labels.label], n)
+        def reach(first: int) -> None:
+            last = min(end, first + ALIGNED)
+            n = last - first
+            nothing = np.empty((n, 0), np.int32), np.empty((n, 0)), np.zeros((n, 4), int)
+            found = Found(reached[first - begin : last - begin], *nothing)
+            predict_batch(tree, blocks, scale, _rows_between(batch, first, last), options, found, True)
+
+        parallel(reach, list(range(begin, end, ALIGNED)), n_jobs=n_jobs)
+        chosen = reached >= 0
+        others = reached[chosen] * np.int64(n) + np.repeat(np.arange(begin, end), chosen.sum(axis=1))
+        label, row = _labels_between(part.labels, begin, end)
+        return _pairs(others, tree.leaf_of[label] * np.int64(n) + row, tree.place_of[label], n)
+
+    return _in_order(pairs_of, n, len(tree.parent), spill)
+
+
+def _labels_between(labels: Labels, first: int, last: int) -> tuple[Array, Array]:
+    """The labels of rows first..last-1, and the row of each."""
+    own = labels.label[labels.pointer[first] : labels.pointer[last]]
+    return own, np.repeat(np.arange(first, last), np.diff(labels.pointer[first : last + 1]))
+
+
+def _in_order(pairs_of: Callable[[int, int], Pairs], n_rows: int, n_nodes: int, spill: bool) -> Pairs:
+    """The pairs of all rows, sorted by node and row, from those of some rows at a time.
+
+    `spill`: they are in a temporary file, which the system keeps in memory as long as there is space.
+    """
+    new = mapped if spill else np.empty
+    found, sizes = [], [np.zeros(n_nodes, np.int64)]
+    for first in range(0, max(1, n_rows), ROWS_SORTED):
+        own = pairs_of(first, min(n_rows, first + ROWS_SORTED))
+        sizes.append(np.bincount(own.node, minlength=n_nodes))
+        found.append(_copied(own, new) if spill else own)
+    if len(found) == 1:
+        return found[0]
+    ends = np.cumsum(sizes, axis=0)  # after each of the parts, among the pairs of a node
+    begin = np.append(0, np.cumsum(ends[-1]))
+    out = Pairs(*(new(int(begin[-1]), array.dtype) for array in found[0]))
+    for node in range(n_nodes):
+        out.node[begin[node] : begin[node + 1]] = node
+    for number, own in enumerate(found):
+        size = sizes[number + 1]
+        at = np.arange(len(own.node)) + np.repeat(begin[:-1] + ends[number] - np.cumsum(size) + size, size)
+        out.row[at], out.true[at] = own.row, own.true
+    return out
+
+
+def _copied(pairs: Pairs, new: Callable) -> Pairs:
+    out = Pairs(*(new(len(array), array.dtype) for array in pairs))
+    for to, array in zip(out, pairs, strict=True):
+        to[:] = array
+    return out
 
 
 def _rows_between(batch: Batch, first: int, last: int) -> Batch:
