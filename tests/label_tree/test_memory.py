@@ -82,7 +82,7 @@ def test_a_refused_fit_changes_nothing(text):
             LabelTreeClassifier(max_memory=wrong).fit(X, y)
 
 
-PROBLEM = Problem(136_000, 670_000, Size(490_000, 75.0, 5.5), True)  # as Amazon-670K
+PROBLEM = Problem(136_000, 670_000, Size(490_000, 75.0, 5.5), True, 136_000)  # as Amazon-670K
 
 
 def test_fewer_threads_take_less_memory():

@@ -37,6 +37,7 @@ class Problem(NamedTuple):
     n_classes: int
     size: Size
     sparse: bool
+    n_used: int  # features that rows have
 
 
 def memory(options: Options, n_features: int, n_classes: int, size: Size | None = None) -> int:
@@ -90,7 +91,7 @@ class Needs(NamedTuple):
 
 def needs_of(options: Options, problem: Problem, spill: bool = False) -> Needs:
     """What training takes; `spill`: with pairs of rows and nodes in temporary files."""
-    n_features, n_classes, size, sparse = problem
+    n_features, n_classes, size, sparse, n_used = problem
     n_rows, n_labels, width = size.n_rows, size.n_rows * size.n_labels, width_of(options)
     n_reached = n_rows * min(options.beam, -(-n_classes // options.arity)) + n_labels
     return Needs(
@@ -99,10 +100,10 @@ def needs_of(options: Options, problem: Problem, spill: bool = False) -> Needs:
         _sorting(n_labels * height_of(n_classes, options.arity), n_rows, spill),
         _sorting(n_reached, n_rows, spill),
         24 * max(n_rows, n_reached / _CHUNKS) if spill else 24 * n_reached,
-        min(MOST_RECORDS, max(n_features, n_rows * size.n_nonzero)) * (6 + 2 * width)  # the weights of some nodes
-        + n_features * (8 + 8 * width)  # the node that is trained
+        min(MOST_RECORDS, max(n_used, n_rows * size.n_nonzero)) * (6 + 2 * width)  # the weights of some nodes
+        + 8 * n_features + 8 * width * n_used  # the node that is trained
         + n_rows * (28 + 4 * width),  # its rows: the root has all of them
-        memory(options, n_features, n_classes, size if sparse else None),
+        memory(options, n_used, n_classes, size if sparse else None) + 12 * (n_features - n_used),
         0 if sparse or options.multilabel or not options.neighbors else kept_bytes(n_rows, n_features, n_classes),
     )
 
@@ -113,10 +114,9 @@ def _sorting(n_pairs: float, n_rows: int, spill: bool) -> float:
 
 
 def _grouping(options: Options, problem: Problem) -> float:
-    n_features, n_classes, size, sparse = problem
+    n_features, n_classes, size, sparse, n_used = problem
     if n_classes <= options.arity:
         return 0.0
-    n_used = min(n_features, size.n_rows * size.n_nonzero) if sparse else n_features
     placed = 4 * min(N_DIMS, n_classes, n_used) * (5 * n_classes + 3 * n_used)
     if not sparse:
         return placed + 16 * n_classes * n_features

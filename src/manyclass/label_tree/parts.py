@@ -185,10 +185,19 @@ def dense_sums(part: Part, first: int, last: int, step: float) -> Array:
 
 def used_features(part: Part, n_features: int) -> Array:
     """Whether any row has each feature."""
-    used, batch = np.zeros(n_features, bool), part.rows.batch
+    return _used(part.rows.batch, n_features)
+
+
+def n_used_features(batch: Batch, n_features: int) -> int:
+    """The number of features that rows have."""
+    return int(np.count_nonzero(_used(batch, n_features)))
+
+
+def _used(batch: Batch, n_features: int) -> Array:
+    used = np.zeros(n_features, bool)
     assert isinstance(batch, Csr)
-    for first, last in _blocks(part):
-        used[batch.indices[batch.indptr[first] : batch.indptr[last]]] = True
+    for first in range(batch.indptr[0], batch.indptr[-1], VALUES_AT_A_TIME):
+        used[batch.indices[first : min(first + VALUES_AT_A_TIME, batch.indptr[-1])]] = True
     return used
 
 
