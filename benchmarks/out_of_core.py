@@ -2,7 +2,7 @@
 
     python benchmarks/out_of_core.py --text 2 --limit 1      2 GB of text, sorted by label, in 1 GB of memory
 
-`manyclass train --option max_memory=...`, nine tenths of the limit, runs in a control group whose memory is limited. The
+`manyclass train --option max_memory=...`, nine tenths of the limit, runs in a control group with limited memory. The
 limit includes what the system keeps of files, which it drops when the group needs the memory. Without the permission to
 make such a group (Linux, usually root), only the peak of the memory that cannot be dropped is printed.
 """
