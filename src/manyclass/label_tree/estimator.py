@@ -84,9 +84,9 @@ class LabelTreeClassifier(MultilabelClassifier):
         all rows, call `calibrate` with other rows instead.
     max_memory : int, str or None, default=None
         Limit of the memory of the process while `fit` runs, training rows included: a number of bytes, or text such as
-        "8GB". Before training, `fit` estimates how much it will take. If that is too much, it uses fewer threads, or
-        raises a MemoryError that says what would fit; it also stops if the weights take more than was estimated. Mapped
-        files are not counted (docs/many_labels.md).
+        "8GB". Before training, `fit` estimates how much it will take. If that is too much, it uses temporary files and
+        fewer threads, or raises a MemoryError that says what would fit; it also stops if the weights take more than was
+        estimated. Mapped files are not counted (docs/many_labels.md).
     random_state : int, RandomState or None, default=None
         Seed. With the same int, `fit` gives the same model, byte for byte, for any `n_jobs`. Scores of rows predicted
         together may differ from those of single rows in the last bits.
