@@ -1,6 +1,6 @@
 """Training from a file that is larger than the memory.
 
-    python benchmarks/out_of_core.py --text 2 --limit 1      2 GB of text, sorted by label, in 1 GB of memory
+    python benchmarks/out_of_core.py --text 2 --limit 2      2 GB of text, sorted by label, in 2 GB of memory
 
 `manyclass train --option max_memory=...`, nine tenths of the limit, runs in a control group with limited memory. The
 limit includes what the system keeps of files, which it drops when the group needs the memory. Without the permission to
@@ -51,6 +51,8 @@ class Group:
             name = "memory.limit_in_bytes" if version_1 else "memory.max"
             (self.folder / name).write_text(str(limit))
         except OSError as error:
+            if self.folder.is_dir():
+                self.folder.rmdir()
             print(f"no control group ({error}): the memory is measured, not limited")
             self.folder = None
 
@@ -78,8 +80,8 @@ def main() -> None:
     """Print what one training took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--text", type=float, default=2.0, help="GB of training text")
-    parser.add_argument("--limit", type=float, default=1.0, help="GB of memory")
-    parser.add_argument("--rows", type=float, default=0.25, help="GB of rows in memory: --max-memory of the command")
+    parser.add_argument("--limit", type=float, default=2.0, help="GB of memory")
+    parser.add_argument("--rows", type=float, default=0.1, help="GB of rows in memory: --max-memory of the command")
     parser.add_argument("--classes", type=int, default=2000)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=None, help="for the files; default: a temporary one")
@@ -95,7 +97,10 @@ def main() -> None:
         command += ["--option", f"max_memory={int(900 * options.limit)}MB"]
         group = Group(int(options.limit * 1e9))
         begun, peak = time.perf_counter(), 0
-        child = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, preexec_fn=group.enter)
+        environment = {**os.environ, "TMPDIR": name}
+        child = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=group.enter
+        )
         while child.poll() is None:
             peak = max(peak, anonymous(child.pid))
             time.sleep(0.05)

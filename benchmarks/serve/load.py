@@ -115,7 +115,10 @@ def vw_saturated(vw: list[str], folder: Path, n_classes: int, seconds: float) ->
     wheel = vw[-1] == "vowpalwabbit"  # from PyPI: it has no daemon
     daemon = subprocess.Popen([vw[0], str(VW_SERVICE), str(model), str(port)] if wheel else [*vw, *use])
     try:
-        wait_for(port)
+        while daemon.poll() is None and not _listens(port):
+            time.sleep(0.05)
+        if daemon.poll() is not None:
+            return None
         lines = [f" | {text}\n".encode() for text, _ in texts(5000, n_classes, 3)]
         n, end = 0, time.perf_counter() + seconds
         with socket.create_connection((LOCAL, port)) as connection, connection.makefile("rb") as responses:
@@ -127,6 +130,14 @@ def vw_saturated(vw: list[str], folder: Path, n_classes: int, seconds: float) ->
     finally:
         daemon.kill()
         daemon.wait()
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection((LOCAL, port)).close()
+    except OSError:
+        return False
+    return True
 
 
 def main() -> None:

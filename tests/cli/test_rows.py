@@ -87,10 +87,11 @@ def test_all_rows_at_once_may_be_mapped_from_a_file(table, options):
     expected, whole = memory.whole(), disk.whole()
     assert contents([whole]) == contents([expected])
     assert whole.X.shape == expected.X.shape and whole.X.indices.dtype == expected.X.indices.dtype
-    memory_of = whole.X.data
-    while isinstance(memory_of, np.ndarray):
-        memory_of = memory_of.base
-    assert isinstance(memory_of, mmap.mmap) and os.listdir(table.parent) == ["sorted.csv"]
+    for memory_of in (whole.X.data, whole.X.indices):
+        while isinstance(memory_of, np.ndarray):
+            memory_of = memory_of.base
+        assert isinstance(memory_of, mmap.mmap)
+    assert whole.X.indices.dtype == np.int32 and os.listdir(table.parent) == ["sorted.csv"]
 
 
 def test_narrow_rows_are_not_mapped(table):

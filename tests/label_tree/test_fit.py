@@ -117,7 +117,7 @@ def directions_of(X, member, weights, n_parts=1, sparse=False):
     ]
     bounds = bounds_of(counts, np.abs(X).max() * weights.max())
     sizes = fit.Sizes(X.shape[1], 5, sparse)
-    operator = fit.SumsOfRows(Here(), parts, bounds, sizes) if sparse else None
+    operator = fit.SumsOfRows(Here(), parts, counts, bounds, sizes) if sparse else None
     return mean_directions(Here(), parts, bounds, sizes), operator
 
 

@@ -1,5 +1,6 @@
 """Memory of label trees: the limit of `fit`, and rows that are mapped from files."""
 
+import errno
 import os
 import re
 import subprocess
@@ -12,7 +13,7 @@ import scipy.sparse as sp
 
 from manyclass import LabelTreeClassifier
 from manyclass.core import columns
-from manyclass.core.memory import as_bytes, held_bytes
+from manyclass.core.memory import as_bytes, held_bytes, mapped
 from manyclass.label_tree import fit, parts
 from manyclass.label_tree import model as module
 from manyclass.label_tree.memory import Limits, Problem, Size, limits, needs_of
@@ -118,6 +119,35 @@ def test_pairs_in_temporary_files_give_the_same_model(monkeypatch, several):
         assert bytes_of(LabelTreeClassifier(random_state=0, n_epochs=1).fit(X, y)) == expected
 
 
+def test_rows_of_zeros_need_little_memory():
+    model = LabelTreeClassifier(random_state=0, n_epochs=1, max_memory="8GB")
+    X = sp.csr_array((60, 300), dtype=np.float32)
+    assert model.fit(X, np.arange(60) % 30).predict(X[:1])[0] < 30
+
+
+def test_features_that_no_row_has_change_nothing():
+    """Their numbers matter neither where labels are grouped nor later."""
+    X, y = wide_text(3000, 600, 30, 900)
+    wider = sp.csr_array((X.data, 3 * X.indices + 1, X.indptr), shape=(3000, 3 * 900))
+    a, b = (LabelTreeClassifier(random_state=0, n_epochs=1).fit(rows, y) for rows in (X, wider))
+    np.testing.assert_array_equal(a._state["tree"].leaf_of, b._state["tree"].leaf_of)
+    np.testing.assert_array_equal(a.predict(X), b.predict(wider))
+
+
+def test_arrays_in_temporary_files(monkeypatch):
+    for size in (0, 5):
+        array = mapped(size, np.int32)
+        array[:] = 7
+        assert array.tolist() == [7] * size and array.flags.writeable
+
+    def full(*given):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    with pytest.raises(OSError, match=r"no space for 8MB; TMPDIR names another folder"):
+        mapped(2_000_000, np.float32)
+
+
 def test_a_refusal_says_how_many_rows_fit():
     options = configure(arity=16, beam=10, n_trees=2)
     limit = held_bytes() + needs_of(options, PROBLEM, spill=True).peak(1) // 2
@@ -134,16 +164,16 @@ def test_mapped_rows_are_not_copied(tmp_path, monkeypatch):
     for name in ("data", "indices", "indptr"):
         np.save(tmp_path / f"{name}.npy", getattr(X, name))
     arrays = [np.load(tmp_path / f"{name}.npy", mmap_mode="c") for name in ("data", "indices", "indptr")]
-    mapped = sp.csr_matrix(tuple(arrays), shape=X.shape)
+    from_files = sp.csr_matrix(tuple(arrays), shape=X.shape)
     small = ((columns, "_AT_A_TIME", 1 << 12), (parts, "VALUES_AT_A_TIME", 1 << 14), (parts, "_ROWS_AT_A_TIME", 1 << 7))
     for where, name, value in (
-        *small, (fit, "MOST_RECORDS", 1 << 8), (fit, "_LABELS_AT_A_TIME", 16), (fit, "N_SAMPLE", 1 << 9)
+        *small, (fit, "MOST_RECORDS", 1 << 8), (fit, "MOST_SUMMED", 1 << 14), (fit, "N_SAMPLE", 1 << 9)
     ):  # fmt: skip
         monkeypatch.setattr(where, name, value)  # temporary arrays must be small beside X
-    model = LabelTreeClassifier(random_state=0, n_epochs=1, beam=2)
+    model = LabelTreeClassifier(random_state=0, n_epochs=1, beam=2).fit(X[:1000], y[:1000])  # compiles
     tracemalloc.start()
     try:
-        model.fit(mapped, y)
+        model.fit(from_files, y)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -181,13 +181,13 @@ def train(
         typer.Option(
             "--in-memory/--online",
             help="Train on all rows at once and hold them in memory, or row by row, which can be interrupted and "
-            "resumed. Default: label trees (with at most 256 features or --calibrate only if the rows fit into "
-            "--max-memory) and spectral trees at once, all others row by row.",
+            "resumed. Default: label trees and spectral trees at once, others row by row. Label trees of at most 256 "
+            "features, or with --calibrate, only if the rows fit into --max-memory.",
         ),
     ] = None,
     max_memory: Annotated[
         float,
-        typer.Option(min=0.0001, metavar="GB", help="Memory for rows; the others are in a temporary file."),
+        typer.Option(min=0.0001, metavar="GB", help="Memory for rows; if they need more, all are in a temporary file."),
     ] = 1.0,
     checkpoint_every: Annotated[
         int | None, typer.Option(min=1, metavar="ROWS", help="Write MODEL.checkpoint after this many rows.")

@@ -105,7 +105,7 @@ class RowStore:
     max_bytes : int
         Memory for raw rows.
     at_once : bool
-        Whether `whole` is required instead of `windows`, if rows are sparse.
+        Whether all rows will be learned at once: sparse rows are then written in order, to be mapped.
     """
 
     def __init__(
@@ -120,7 +120,8 @@ class RowStore:
     ) -> None:
         self.source, self.features, self.n_rows = source, features, 0
         self._folder, self._seed, self._shuffle, self._max_bytes = folder, seed, shuffle, max_bytes
-        self._at_once, self._in_order = at_once, not shuffle  # the second: how rows are written to the file
+        self._at_once = at_once
+        self._in_order = not shuffle  # how rows are written to the file
         self._parts: list[Chunk] = []  # in memory
         self._held: list[Chunk] = []
         self._n_bytes = self._n_held = 0
@@ -197,9 +198,9 @@ class RowStore:
         return share / 2
 
     def whole(self) -> Chunk:
-        """All rows as features, in the order of the file; those that were held out are the last.
+        """All rows as features; those that were held out are the last.
 
-        If they do not fit into memory, they are mapped from a temporary file. Requires `has_whole`.
+        If they do not fit into memory, they are mapped from a temporary file. Requires `has_whole`; can be called once.
         """
         self._parts += self._held
         self._held = []
@@ -219,9 +220,10 @@ class RowStore:
                 sizes.append(np.diff(chunk.X.indptr))
                 chunks.append(chunk._replace(X=sp.csr_array((chunk.X.shape[0], 0), dtype=np.float32)))
             pointer = np.cumsum(np.concatenate(sizes), dtype=np.int64)
-            mapped = [_map(file, kind, int(pointer[-1])) for file, kind in ((indices, "i4"), (data, "f4"))]
-        X = sp.csr_array((mapped[1], mapped[0], pointer), shape=(len(pointer) - 1, self.features.reading.width))
-        return join(chunks)._replace(X=X)
+            arrays = [_map(file, kind, int(pointer[-1])) for file, kind in ((indices, "i4"), (data, "f4"))]
+        if self._file is not None:
+            self._file.close()  # frees its space
+        return join(chunks)._replace(X=_matrix(pointer, arrays[0], arrays[1], self.features.reading.width))
 
     def held_out(self) -> Chunk | None:
         """The rows that are not in `windows`, as features and in random order: they are learned at the end."""
@@ -434,6 +436,13 @@ def _stacked(rows: list[sp.csr_array]) -> sp.csr_array:
         indices[at : at + X.nnz], data[at : at + X.nnz] = X.indices, X.data
         at += X.nnz
         rows[i] = None
+    return _matrix(indptr, indices, data, width)
+
+
+def _matrix(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, width: int) -> sp.csr_array:
+    """The rows without a copy: scipy would copy int32 indices beside an int64 pointer."""
+    if indptr[-1] <= np.iinfo(np.int32).max:
+        indptr = indptr.astype(indices.dtype)
     return sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, width))
 
 

@@ -1,5 +1,6 @@
 """Amounts of memory: text such as "8GB", what the process has allocated, and arrays in temporary files."""
 
+import errno
 import os
 import re
 import tempfile
@@ -35,11 +36,15 @@ def held_bytes() -> int:
 
 
 def mapped(size: int, dtype: Any) -> np.ndarray:
-    """An array in a temporary file without a name. OSError if the disk has no space for it."""
+    """An array in a temporary file without a name. OSError if the disk has no space for it, where the system tells."""
     n_bytes = max(1, size) * np.dtype(dtype).itemsize
     with tempfile.TemporaryFile() as file:
+        file.truncate(n_bytes)
         if hasattr(os, "posix_fallocate"):  # otherwise a full disk would end the process when the array is written
-            os.posix_fallocate(file.fileno(), 0, n_bytes)
-        else:
-            file.truncate(n_bytes)
+            try:
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+            except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    what = f"{tempfile.gettempdir()} has no space for {as_text(n_bytes)}; TMPDIR names another folder"
+                    raise OSError(error.errno, what) from None
         return np.asarray(np.memmap(file, dtype, "r+", shape=(size,) if size else (1,)))[:size]

@@ -125,6 +125,8 @@ class MultilabelClassifier(ManyClassifier):
         if len(held) < FEWEST or not truth.nnz:
             return
         part: Any = clone(self).set_params(**params_for_threshold(rng))
+        if hasattr(part, "max_memory"):
+            part.max_memory = None  # it takes less than the model that is trained by now
         part.fit(X[learned], matrix[learned], weights[learned])
         self._threshold = part._best_threshold(X[held], labels_of(truth))
 

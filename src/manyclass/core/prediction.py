@@ -105,9 +105,10 @@ class PredictionMixin:
             Return probabilities instead of scores, calibrated ones if the model is calibrated. Labels that were not
             scored have the probability 0.
         propensity : array-like of shape (n_classes,), optional
-            Propensity of each label, above 0 and at most 1, for example from `manyclass.metrics.propensities`. Labels
-            are ranked by probability / propensity, and these are the scores: rare labels come first more often. This
-            is the best ranking for `manyclass.metrics.psp_at_k`.
+            Propensity of each class in the order of `classes_`, above 0 and at most 1, for example from
+            `manyclass.metrics.propensities`. Labels that were scored are ranked by probability / propensity, and these
+            are the scores; others have the score 0. So rare labels come first more often. If the probabilities are
+            right, this is the best ranking for `manyclass.metrics.psp_at_k`. Not together with `probabilities`.
 
         Returns
         -------
@@ -126,8 +127,10 @@ class PredictionMixin:
         """
         X = self._check_inputs(X)
         k = self._check_k(min(5, self._index.n_current) if k is None else k)
+        if propensity is not None and probabilities:
+            raise ValueError("pass either probabilities=True or propensity: with propensity, scores are ratios.")
         if propensity is not None:
-            labels, scores = self._rarest(X, k, check_propensity(propensity, len(self._index)))
+            labels, scores = self._by_propensity(X, k, check_propensity(propensity, len(self._index)))
         elif probabilities:
             labels, scores = self._most_probable(X, k)
         else:
@@ -462,7 +465,7 @@ class PredictionMixin:
         labels = self._predict(X, k).labels
         return labels, self._probabilities_of(X, labels)
 
-    def _rarest(self, X, k: int, propensity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _by_propensity(self, X, k: int, propensity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The k labels of the highest probability / propensity, and these ratios; labels not scored are last."""
         labels, ratios = self._predict(X, k).labels, np.zeros((X.shape[0], k))
         for first, last in self._scoring_blocks(X.shape[0]):

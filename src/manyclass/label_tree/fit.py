@@ -71,7 +71,8 @@ _FEWEST_PAIRS, _HELD_OUT = 4096, 0.2  # (leaf, row) pairs, and the share of held
 _MOST_PAIRS = 1 << 18  # of the sampled leaves together
 _MOST_DISTANCES = 1 << 26  # of held-out rows to the rows of a leaf
 FEW_LABELS = 512  # for which an exact decomposition is fast
-_LABELS_AT_A_TIME = 1 << 12  # whose sums are in memory together
+_LABELS_AT_A_TIME = 1 << 12  # whose sums of dense rows are in memory together
+MOST_SUMMED = 1 << 22  # values of the sums of sparse rows that are in memory together
 _SHORT = 1 << 16  # length of columns whose products are computed together: 32 MB
 
 
@@ -497,7 +498,7 @@ def cluster(run: Any, options: Options, parts: list, counts: Counts, bounds: Bou
         rows = np.zeros((sizes.n_classes, 1), np.float32)
         return run.call(grow_tree, rows, present, options.arity, sizes.n_classes, rng)
     if sizes.sparse and sizes.n_classes > FEW_LABELS:
-        sums_of_rows = SumsOfRows(run, parts, bounds, sizes)
+        sums_of_rows = SumsOfRows(run, parts, counts, bounds, sizes)
         found = run.call(_first_basis, (sizes.n_classes, sums_of_rows.n_used), rng)
         rows = run.call(_unit_rows, _few_dimensions(run, sums_of_rows, run.call(itemgetter(0), found)))
     else:
@@ -535,15 +536,15 @@ class SumsOfRows:
     each. Features that no row has are left out: hashing into a million features leaves most of them empty.
     """
 
-    def __init__(self, run: Any, parts: list, bounds: Bounds, sizes: Sizes) -> None:
+    def __init__(self, run: Any, parts: list, counts: Counts, bounds: Bounds, sizes: Sizes) -> None:
         self.run, self.parts, self.bounds, self.sizes = run, parts, bounds, sizes
         used = run.combine(np.logical_or, run.each(used_features, [parts], sizes.n_features))
         self.n_used = max(1, int(run.get(run.call(np.count_nonzero, used))))
         self.number = run.call(_numbers, used)  # of each feature among those that are used
         by_labels = run.each(by_label, [parts], sizes.n_classes)
         scaling, lengths = (sizes.n_features, grid_of_sums(bounds)), []
-        for first in range(0, sizes.n_classes, _LABELS_AT_A_TIME):
-            last = min(sizes.n_classes, first + _LABELS_AT_A_TIME)
+        most = np.minimum(counts.label * counts.longest, self.n_used)  # values of the sum of each label
+        for first, last in pairwise(divide_work(most, MOST_SUMMED)):
             total = run.combine(add, run.each(sparse_sums, [parts, by_labels], first, last, scaling))
             lengths.append(run.call(row_norms, total))
         self.inverse = run.call(_inverse_of_all, *lengths)

@@ -5,7 +5,7 @@ from itertools import product
 from typing import NamedTuple
 
 from ..core.memory import as_text, held_bytes
-from .fit import FEW_LABELS, MOST_RECORDS, N_DIMS, height_of, n_children, threshold_of, width_of
+from .fit import FEW_LABELS, MOST_RECORDS, MOST_SUMMED, N_DIMS, height_of, n_children, threshold_of, width_of
 from .kernels import Options
 from .neighbors import kept_bytes
 from .parts import ROWS_SORTED, VALUES_AT_A_TIME
@@ -123,7 +123,10 @@ def _grouping(options: Options, problem: Problem) -> float:
     n_labels = size.n_rows * size.n_labels
     exact = 24 * n_classes**2 if n_classes <= FEW_LABELS else 0
     values = _PER_VALUE * min(n_labels * size.n_nonzero, VALUES_AT_A_TIME)
-    return placed + 5 * n_features + exact + 32 * n_labels + values
+    summed = n_classes * min(n_used, n_labels / n_classes * size.n_nonzero)  # values of the sums of all labels
+    if n_classes > FEW_LABELS:
+        summed = min(summed, MOST_SUMMED + n_used)
+    return placed + 5 * n_features + exact + 32 * n_labels + values + 24 * summed
 
 
 class Limits(NamedTuple):

@@ -138,7 +138,7 @@ def fit(
     sizes = Sizes(X.shape[1], len(state["tree"].leaf_of), sparse, asked.above)
     n_rows = max(1, len(weights))
     size = Size(n_rows, batch[-1].size / n_rows, len(rows.labels.label) / n_rows)
-    n_used = n_used_features(batch, X.shape[1]) if sparse and asked.max_memory is not None else X.shape[1]
+    n_used = max(1, n_used_features(batch, X.shape[1])) if sparse and asked.max_memory else X.shape[1]
     allowed = limits(options, Problem(*sizes[:2], size, sparse, n_used), n_jobs, asked.max_memory)
     options, new = fit_parts(Here(*allowed), options, [rows], sizes, report)
     state.clear()

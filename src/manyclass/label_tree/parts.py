@@ -3,7 +3,10 @@
 All functions are pure, and all sums are exact: the parts may be cut anywhere at a multiple of `ALIGNED` rows.
 """
 
+import os
+import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -296,8 +299,8 @@ def leaf_pairs(
 
         def reach(first: int) -> None:
             last = min(end, first + ALIGNED)
-            n = last - first
-            nothing = np.empty((n, 0), np.int32), np.empty((n, 0)), np.zeros((n, 4), int)
+            size = last - first
+            nothing = np.empty((size, 0), np.int32), np.empty((size, 0)), np.zeros((size, 4), int)
             found = Found(reached[first - begin : last - begin], *nothing)
             predict_batch(tree, blocks, scale, _rows_between(batch, first, last), options, found, True)
 
@@ -321,31 +324,47 @@ def _in_order(pairs_of: Callable[[int, int], Pairs], n_rows: int, n_nodes: int, 
 
     `spill`: they are in a temporary file, which the system keeps in memory as long as there is space.
     """
-    new = mapped if spill else np.empty
-    found, sizes = [], [np.zeros(n_nodes, np.int64)]
-    for first in range(0, max(1, n_rows), ROWS_SORTED):
-        own = pairs_of(first, min(n_rows, first + ROWS_SORTED))
-        sizes.append(np.bincount(own.node, minlength=n_nodes))
-        found.append(_copied(own, new) if spill else own)
-    if len(found) == 1:
-        return found[0]
-    ends = np.cumsum(sizes, axis=0)  # after each of the parts, among the pairs of a node
-    begin = np.append(0, np.cumsum(ends[-1]))
-    out = Pairs(*(new(int(begin[-1]), array.dtype) for array in found[0]))
-    for node in range(n_nodes):
-        out.node[begin[node] : begin[node + 1]] = node
-    for number, own in enumerate(found):
-        size = sizes[number + 1]
-        at = np.arange(len(own.node)) + np.repeat(begin[:-1] + ends[number] - np.cumsum(size) + size, size)
-        out.row[at], out.true[at] = own.row, own.true
+    if n_rows <= ROWS_SORTED and not spill:
+        return pairs_of(0, n_rows)
+    with ExitStack() as stack:
+        file = stack.enter_context(tempfile.TemporaryFile()) if spill else None
+        found: list[Any] = []  # pairs, or where they are in the file
+        sizes = [np.zeros(n_nodes, np.int64)]
+        for first in range(0, max(1, n_rows), ROWS_SORTED):
+            own = pairs_of(first, min(n_rows, first + ROWS_SORTED))
+            sizes.append(np.bincount(own.node, minlength=n_nodes))
+            found.append(own if file is None else _written(own, file))
+        ends = np.cumsum(sizes, axis=0)  # after each of the parts, among the pairs of a node
+        begin = np.append(0, np.cumsum(ends[-1]))
+        new = mapped if spill else np.empty
+        out = Pairs(*(new(int(begin[-1]), kind) for kind in _KINDS))
+        for node in range(n_nodes):
+            out.node[begin[node] : begin[node + 1]] = node
+        for number, size in enumerate(sizes[1:]):
+            own = found[number] if file is None else _read(found[number], file)
+            at = np.arange(len(own.node)) + np.repeat(begin[:-1] + ends[number] - np.cumsum(size) + size, size)
+            out.row[at], out.true[at] = own.row, own.true
+            found[number] = None  # frees its memory
     return out
 
 
-def _copied(pairs: Pairs, new: Callable) -> Pairs:
-    out = Pairs(*(new(len(array), array.dtype) for array in pairs))
-    for to, array in zip(out, pairs, strict=True):
-        to[:] = array
-    return out
+_KINDS = np.int32, np.int32, np.uint64  # of the arrays of `Pairs`
+
+
+def _written(pairs: Pairs, file: Any) -> tuple[int, int]:
+    """Append pairs to a file; where they are, and how many."""
+    begin = file.seek(0, os.SEEK_END)
+    for array in pairs:
+        file.write(array.data)
+    return begin, len(pairs.node)
+
+
+def _read(place: tuple[int, int], file: Any) -> Pairs:
+    file.seek(place[0])
+    arrays = [np.empty(place[1], kind) for kind in _KINDS]
+    for array in arrays:
+        file.readinto(array.data)
+    return Pairs(*arrays)
 
 
 def _rows_between(batch: Batch, first: int, last: int) -> Batch:
@@ -369,9 +388,11 @@ def _pairs(others: Array, keys: Array, places: Array, n_rows: int) -> Pairs:
 
 def work_of(part: Part, pairs: Pairs, n_nodes: int) -> Array:
     """The numbers of rows and of values of each node, as a matrix (2, node)."""
-    lengths = row_lengths(part.rows.batch).astype(float)
-    out = [np.bincount(pairs.node, minlength=n_nodes), np.bincount(pairs.node, lengths[pairs.row], n_nodes)]
-    return np.array(out, dtype=np.int64)
+    lengths, out = row_lengths(part.rows.batch).astype(float), np.zeros((2, n_nodes))
+    for first in range(0, len(pairs.node), VALUES_AT_A_TIME):
+        node, row = (array[first : first + VALUES_AT_A_TIME] for array in (pairs.node, pairs.row))
+        out += [np.bincount(node, minlength=n_nodes), np.bincount(node, lengths[row], n_nodes)]
+    return out.astype(np.int64)
 
 
 def row_lengths(batch: Batch) -> Array:
@@ -381,6 +402,7 @@ def row_lengths(batch: Batch) -> Array:
 
 def take(part: Part, pairs: Pairs, nodes: Array) -> Piece:
     """The rows of some nodes, which are sorted by number, without copying the values."""
+    nodes = nodes.astype(pairs.node.dtype)  # numpy would convert the longer array
     first, last = (np.searchsorted(pairs.node, nodes, side=side) for side in ("left", "right"))
     sizes = last - first
     at = np.arange(sizes.sum()) + np.repeat(first - np.cumsum(sizes) + sizes, sizes)

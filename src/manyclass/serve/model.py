@@ -77,7 +77,7 @@ class Copy:
     def __init__(self, trained: Trained):
         self.trained, self.labels, self.readers = trained, RequestLabels(trained), 0
         self.features = RequestFeatures(trained)  # of the learner
-        self._found: tuple[Any, int] | None = None  # options and width of a search, until rows are learned
+        self._searching: tuple[Any, int] | None = None  # options and width of a search, until rows are learned
         self._threads = threading.local()
 
     @property
@@ -96,7 +96,7 @@ class Copy:
 
     def learn(self, parts: Sequence[tuple[int, Any]], labels: Sequence[list], reading: Any) -> None:
         """Learn rows; `parts` has their features."""
-        begin, self._found = 0, None
+        begin, self._searching = 0, None
         for n_rows, X in parts:
             y = self.labels.array(labels[begin : begin + n_rows])
             self.estimator.partial_fit(X, y)
@@ -134,10 +134,10 @@ class Copy:
         return out
 
     def _search_options(self) -> tuple[Any, int]:
-        if self._found is None:
+        if self._searching is None:
             options = self.estimator._prediction_options()
-            self._found = options, self.estimator._model.width(options, self.estimator._state)
-        return self._found
+            self._searching = options, self.estimator._model.width(options, self.estimator._state)
+        return self._searching
 
     def explain(self, row: Any) -> dict[str, Any]:
         """The explanation of the best label, with the words of a text."""
@@ -551,15 +551,17 @@ def _chances(scores: np.ndarray, logarithms: bool) -> np.ndarray:
 
 
 def _opened(path: Path, learns: bool) -> list[Copy]:
-    """A model whose kernels are compiled, so that no request waits for the compiler; two copies of it if it learns."""
+    """The copy that predicts and the one that learns; one and the same if the model only predicts.
+
+    A first row is predicted and learned, so that requests with such rows do not wait for the compiler.
+    """
     first = Copy(open_model(str(path)))
-    row, n_copies = _any_row(first.features), 1 + learns
+    row, copies = _any_row(first.features), [first, first]
     if learns and can_learn(first):
         first.prepare_to_learn(row)
         scratch = Copy(deepcopy(first.trained))
         scratch.learn(scratch.features.to_learn([row]), [scratch.names([0])], scratch.features.reading)
-        del scratch
-    copies = [first, *(Copy(deepcopy(first.trained)) for _ in range(n_copies - 1))]
+        copies = [first, Copy(deepcopy(first.trained))]
     for copy in copies:
         copy.predict([row], 5)
     return copies
