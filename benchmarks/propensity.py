@@ -47,8 +47,8 @@ def main() -> None:
         try:
             rows += lines(name, options.seed)
         except SetUnavailable as error:
-            print(f"{name}: {error}", file=sys.stderr)
-    print(markdown_table(HEAD, rows))
+            print(f"{name}: skipped, {error}", file=sys.stderr)
+    print(markdown_table(HEAD, rows) if rows else "no set is available")
 
 
 if __name__ == "__main__":
