@@ -35,8 +35,8 @@ def served(model_file, tmp_path):
 
 
 @pytest.fixture
-def client(served):
-    """`client(**options)` is an HTTP client of a service with the tiny model; `client.model` is the model."""
+def client(served, model_file):
+    """`client(**options)` is an HTTP client of a service with the tiny model or another one; `client.model` is it."""
     import uvicorn
 
     from manyclass.serve.app import make_app
@@ -44,8 +44,8 @@ def client(served):
     httpx = pytest.importorskip("httpx", reason="the tests of the service require httpx")
     opened = []
 
-    def make(**options):
-        model = served(start=False)
+    def make(path: Path = model_file, **options):
+        model = served(start=False, path=path)
         gate = make_app([model], **options)
         server = uvicorn.Server(uvicorn.Config(gate, port=0, log_config=None, timeout_graceful_shutdown=5))
         thread = threading.Thread(target=server.run)

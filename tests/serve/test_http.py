@@ -7,8 +7,17 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from manyclass import LabelTreeClassifier, RecallTreeClassifier
+from manyclass import (
+    LabelTreeClassifier,
+    LomTreeClassifier,
+    ManyClassClassifier,
+    MlomTreeClassifier,
+    OneAgainstAllClassifier,
+    RecallTreeClassifier,
+    SpectralTreeClassifier,
+)
 from manyclass.core.validation import as_batch
 from manyclass.serve import start
 from manyclass.serve.gate import Keys, Limits, Problem
@@ -358,6 +367,39 @@ def test_models_saved_from_python_take_vectors(tmp_path, kind):
             assert copy.predict([rows[0][0]], 1)[0].labels == [7]
     finally:
         model.stop()
+
+
+KINDS = [
+    LabelTreeClassifier,
+    ManyClassClassifier,
+    RecallTreeClassifier,
+    LomTreeClassifier,
+    MlomTreeClassifier,
+    OneAgainstAllClassifier,
+    SpectralTreeClassifier,
+]
+
+
+@pytest.mark.parametrize("width", [20, 300])  # rows of up to 256 features are dense inside, sparse ones are converted
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_estimator_learns_and_explains_vectors_again_and_again(client, tmp_path, kind, width):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((200, width)).astype(np.float32), np.arange(200) % 4
+    X[np.arange(200), y] += 8
+    kind(random_state=0).fit(sp.csr_array(X) if width == 300 else X, y).save(tmp_path / "m.model")
+    client = client(path=tmp_path / "m.model")
+    dense, sparse = X[2].tolist(), {"indices": [2, 9], "values": [9.0, 1.0]}
+    learns = client.get("/models").json()[0]["learns"]
+    assert learns == (kind is not SpectralTreeClassifier)
+    for _ in range(3):  # both copies of the model, more than once
+        for row in (dense, sparse):
+            found = post(client, "/predict", {"features": row, "k": 2, "path": True, "explanation": True})
+            assert found.status_code == 200 and found.json()["labels"][0] == 2, found.text
+            learned = post(client, "/learn", {"features": row, "label": 2, "wait": True})
+            assert learned.status_code == (200 if learns else 409), learned.text
+    several = post(client, "/predict", {"rows": [{"features": row} for row in (dense, sparse, sparse)], "k": 1})
+    assert [row["labels"] for row in several.json()["rows"]] == [[2], [2], [2]]
+    assert client.model.n_refused == 0 and len(client.model.recent.right) == (6 if learns else 0)
 
 
 def test_slow_clients_are_cut_off(served, monkeypatch):

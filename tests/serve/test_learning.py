@@ -1,5 +1,6 @@
 """Rows that were acknowledged are learned once, whatever happens, and the model does not depend on how."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from manyclass import load_model
-from manyclass.label_tree.kernels import learn_batch, predict_batch
+from manyclass import LabelTreeClassifier, load_model
 from manyclass.serve.journal import Journal, JournalFull, KeyReused
 from manyclass.serve.model import CannotLearn, ServedModel
 from tests.serve.tiny import texts, train_model
@@ -126,13 +127,46 @@ def test_a_checkpoint_truncates_the_journal(served):
         assert np.array_equal(saved.predict(X), copy.estimator.predict(X))
 
 
-def test_no_request_waits_for_the_compiler(served):
-    model = served()
-    text, compiled = "dog cat horse", (len(predict_batch.signatures), len(learn_batch.signatures))
+REQUESTS = """
+import gc, json, sys
+from pathlib import Path
+from numba.core.dispatcher import Dispatcher
+from manyclass.serve.model import ServedModel
+
+def n_compiled():
+    return sum(len(one.signatures) for one in gc.get_objects() if isinstance(one, Dispatcher))
+
+model = ServedModel("things", Path(sys.argv[1]), Path(sys.argv[2]))
+before = n_compiled()
+for row in json.loads(sys.argv[3]):
     with model.published() as copy:
-        copy.predict([text], 3)
-    model.when_learned(learn(model, [(text, "something new")]).seq).result(30)
-    assert (len(predict_batch.signatures), len(learn_batch.signatures)) == compiled
+        copy.predict([row], 3), copy.predict([row] * 3, 3), copy.explain(row), copy.path(row)
+    model.add(model.check([(row, json.loads(sys.argv[4]))]), None).result(30)
+    model._learn_some()
+assert model.n_learned == model.applied > 0 and len(model.recent.right) == model.applied, "learned at the first attempt"
+print(before, n_compiled() - before)
+"""
+
+
+def n_compiled_late(path, state, rows, label) -> tuple[int, int]:
+    """Kernels that a new process compiles or loads when it opens a model, and while it handles requests."""
+    command = [sys.executable, "-c", REQUESTS, path, state, json.dumps(rows), json.dumps([label])]
+    done = subprocess.run([str(one) for one in command], capture_output=True, text=True, check=True)
+    before, late = map(int, done.stdout.split())
+    return before, late
+
+
+def test_no_request_waits_for_the_compiler(model_file, tmp_path):
+    before, late = n_compiled_late(model_file, tmp_path / "state", ["dog cat horse"], "something new")
+    assert before > 0 and late == 0
+
+
+def test_no_request_with_numbers_waits_for_the_compiler(tmp_path):
+    X = np.random.default_rng(0).random((60, 300), np.float32)  # more than 256 features: rows may be sparse or dense
+    LabelTreeClassifier(neighbors=False).fit(sp.csr_array(X), np.arange(60) % 6).save(tmp_path / "numbers.model")
+    rows = [X[0].tolist(), {"indices": [3, 7], "values": [1.0, 2.0]}]
+    before, late = n_compiled_late(tmp_path / "numbers.model", tmp_path / "state", rows, 3)
+    assert before > 0 and late == 0
 
 
 def test_predictions_do_not_wait_for_learning(served, monkeypatch):

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Query, Response
 from sklearn.utils import murmurhash3_32
 from starlette.concurrency import run_in_threadpool
 
-from ..core.columns import apply
 from ..datasets import load_wordnet
 from ..trained import nodes_with_labels
 from .gate import Problem
@@ -31,14 +30,6 @@ Name = Annotated[str, Query(max_length=1000)]
 
 
 # -- details of a prediction ---------------------------------------------------------------------------------------
-
-
-def path_of(copy: Copy, row: Any) -> list[int]:
-    """The nodes of the tree that a row reaches."""
-    clf = copy.estimator
-    batch = apply(clf._state, copy.own_features().batch([row]))
-    paths = clf._model.paths(clf._prediction_options(), clf._state, batch)
-    return paths[0].tolist() if paths else []
 
 
 def words_of(copy: Copy, text: str, label: Any) -> list[dict[str, Any]]:
@@ -111,7 +102,7 @@ class Explorer:
         with service.published(ask.model, ask.version) as copy:
             for row, one in zip(rows, found, strict=True):
                 if ask.path:
-                    one["path"] = path_of(copy, row)
+                    one["path"] = copy.path(row)
                 if ask.explanation:
                     one["explanation"] = copy.explain(row)
                 if ask.words and isinstance(row, str) and one["labels"]:

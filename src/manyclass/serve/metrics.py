@@ -41,14 +41,18 @@ class Metrics:
             gauge = Gauge(f"manyclass_{name}", text, ["model"], registry=self.registry)
             for model in models:
                 gauge.labels(model.name).set_function(partial(_gauge, model, name))
+        self._children: dict[tuple[str, int], tuple[Any, Any]] = {}  # by route and status: finding them takes a while
         self._seconds: deque[float] = deque(maxlen=_RECENT)
         self._work: deque[Sequence[int]] = deque(maxlen=_RECENT)
         self.n_predicted, self.started = 0, time.time()
 
     def request(self, route: str, status: int, seconds: float) -> None:
         """Note a response."""
-        self.requests.labels(route, str(status)).inc()
-        self._latency.labels(route).observe(seconds)
+        if (route, status) not in self._children:
+            self._children[route, status] = self.requests.labels(route, str(status)), self._latency.labels(route)
+        counter, histogram = self._children[route, status]
+        counter.inc()
+        histogram.observe(seconds)
         if route == "/predict" and status == 200:
             self._seconds.append(seconds)
 

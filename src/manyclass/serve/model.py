@@ -39,6 +39,7 @@ log = logging.getLogger("manyclass.serve")
 WINDOW = 1000  # learned rows over which accuracy and drift are measured
 _BINS = 20  # groups of labels with about equal numbers of training rows, for drift
 _GROUP = 256  # rows learned before the next publication
+_WIDEST = 100_000  # features; requests with more values than this are too large
 _LEAST, _TINY = float(np.finfo(float).min), float(np.finfo(float).tiny)
 
 
@@ -143,6 +144,13 @@ class Copy:
         """The explanation of the best label, with the words of a text."""
         features = self.own_features()
         return self.estimator.explain(features([row]), feature_names=features.names(row)).to_dict()
+
+    def path(self, row: Any) -> list[int]:
+        """The nodes of the tree that a row reaches."""
+        clf = self.estimator
+        batch = apply(clf._state, self.own_features().batch([row]))
+        paths = clf._model.paths(clf._prediction_options(), clf._state, batch)
+        return paths[0].tolist() if paths else []
 
     def names(self, ids: Any) -> list:
         """The labels of some classes."""
@@ -363,8 +371,7 @@ class ServedModel:
             while old.readers:
                 self._lock.wait()
         old.learn(parts, labels, reading)
-        if old.features.table:
-            old.features.follow(reading)
+        old.features.follow(reading)
         self._spare = old
         return True
 
@@ -553,24 +560,31 @@ def _chances(scores: np.ndarray, logarithms: bool) -> np.ndarray:
 def _opened(path: Path, learns: bool) -> list[Copy]:
     """The copy that predicts and the one that learns; one and the same if the model only predicts.
 
-    A first row is predicted and learned, so that requests with such rows do not wait for the compiler.
+    Rows are predicted, explained and learned, so that requests do not wait for the compiler.
     """
     first = Copy(open_model(str(path)))
-    row, copies = _any_row(first.features), [first, first]
+    rows, copies = _any_rows(first.features), [first, first]
     if learns and can_learn(first):
-        first.prepare_to_learn(row)
+        first.prepare_to_learn(rows[0])
         scratch = Copy(deepcopy(first.trained))
-        scratch.learn(scratch.features.to_learn([row]), [scratch.names([0])], scratch.features.reading)
+        for row in rows:
+            scratch.learn(scratch.features.to_learn([row]), [scratch.names([0])], scratch.features.reading)
         copies = [first, Copy(deepcopy(first.trained))]
-    for copy in copies:
-        copy.predict([row], 5)
+    for row in rows:
+        for copy in copies:
+            copy.predict([row], 5)
+        first.explain(row)
+        first.path(row)
     return copies
 
 
-def _any_row(features: RequestFeatures) -> Any:
-    if not features.table:
-        return [0.0] * features.n_features if features.dense else {"indices": [0], "values": [1.0]}
-    return {features.reading.columns[0]: None}
+def _any_rows(features: RequestFeatures) -> list[Any]:
+    """A row of each kind that requests may have: kernels are compiled for dense and for sparse rows."""
+    if features.table:
+        return [{features.reading.columns[0]: None}]
+    sparse = [] if features.dense else [{"indices": [0], "values": [1.0]}]
+    dense = [[0.0] * features.n_features] if features.dense or features.n_features <= _WIDEST else []
+    return sparse + dense
 
 
 def can_learn(copy: Copy) -> bool:

@@ -112,10 +112,8 @@ async def _infer(service: Service, name: str, version: str | None, request: Requ
     found = await service.predict(name, version, rows, k)
     paths = None
     if "path" in wanted:
-        from .explore import path_of
-
         with service.published(name, version) as copy:
-            paths = [json.dumps(path_of(copy, row)) for row in rows]
+            paths = [json.dumps(copy.path(row)) for row in rows]
     model = service.model(name)
     head: dict[str, Any] = {"model_name": name, "model_version": version or str(model.version), "outputs": []}
     if ask.id is not None:

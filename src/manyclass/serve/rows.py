@@ -65,7 +65,8 @@ class RequestFeatures:
         vectors = [self._vector(row) for row in rows]
         if self.dense or all(isinstance(vector, np.ndarray) for vector in vectors):
             return np.vstack([vector if isinstance(vector, np.ndarray) else vector.toarray()[0] for vector in vectors])
-        return sp.csr_array(sp.vstack([sp.csr_array(np.atleast_2d(one)) for one in vectors], format="csr"))
+        sparse = [sp.csr_array(one[None]) if isinstance(one, np.ndarray) else one for one in vectors]
+        return sp.csr_array(sp.vstack(sparse, format="csr"))
 
     def batch(self, rows: Sequence[Any]) -> Batch:
         """Rows to predict as kernels take them."""
@@ -111,7 +112,9 @@ class RequestFeatures:
 
     def follow(self, reading: Reading) -> None:
         """Use the words of a later reading of the same model."""
-        self.reading = self._reader.reading = reading
+        self.reading = reading
+        if self.table:
+            self._reader.reading = reading
 
     def _table(self, reader: TableReader, rows: Sequence[Any]) -> sp.csr_array:
         piece = reader.piece(enumerate([self._cells(row) for row in rows], 1))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from fastapi import Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import PydanticSerializationError, to_json
 from starlette.concurrency import run_in_threadpool
 
 from .gate import Limits, Problem
@@ -97,8 +98,10 @@ def first_error(error: ValidationError | RequestValidationError) -> str:
 
 def as_bytes(content: Any) -> bytes:
     """A value as JSON."""
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.encode("utf-8", "replace")
+    try:
+        return to_json(content, inf_nan_mode="null")
+    except PydanticSerializationError:  # half of a surrogate pair, which UTF-8 cannot represent
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def reply(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
