@@ -6,6 +6,7 @@ import threading
 from dataclasses import asdict
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -18,6 +19,7 @@ from manyclass import (
     RecallTreeClassifier,
     SpectralTreeClassifier,
 )
+from manyclass.cli.main import train
 from manyclass.core.validation import as_batch
 from manyclass.serve import start
 from manyclass.serve.gate import Keys, Limits, Problem
@@ -369,6 +371,56 @@ def test_models_saved_from_python_take_vectors(tmp_path, kind):
         model.stop()
 
 
+def rounds(client, rows, label) -> None:
+    """Predict, explain and learn rows several times, so that both copies of the model learn more than once."""
+    for _ in range(3):
+        for row in rows:
+            found = post(client, "/predict", {**row, "k": 2, "path": True, "explanation": True})
+            assert found.status_code == 200, found.text
+            learned = post(client, "/learn", {**row, **label, "wait": True})
+            assert learned.status_code == 200, learned.text
+    assert len(post(client, "/predict", {"rows": rows}).json()["rows"]) == len(rows)
+    assert client.model.n_refused == 0 and len(client.model.recent.right) == 3 * len(rows)
+    assert client.get("/models/things/tree").json()["n_labels"] >= 4
+    for one in client.get("/models/things/labels").json()["labels"]:
+        assert client.get("/models/things/label", params={"label": str(one["label"])}).status_code == 200
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize("width", [20, 300])
+def test_calibrated_models_with_names_of_features(client, tmp_path, width):
+    X, y = rows_of_numbers(width)
+    table, letters = pd.DataFrame(X, columns=[f"f{i}" for i in range(width)]), np.array(list("abcd"))[y]
+    LabelTreeClassifier(random_state=0).fit(table, letters).calibrate(table, letters).save(tmp_path / "m.model")
+    rows = [X[1].tolist(), {"f1": 8.0, "f5": 1.0}, {"indices": [1], "values": [8.0]}]
+    rounds(client(path=tmp_path / "m.model"), [{"features": row} for row in rows], {"label": "b"})
+
+
+@pytest.mark.parametrize("width", [20, 300])
+def test_models_with_several_labels_per_row(client, tmp_path, width):
+    X, y = rows_of_numbers(width)
+    Y = np.eye(4, dtype=int)[y] | (np.arange(200) % 3 == 0)[:, None] * np.array([1, 0, 0, 0])
+    LabelTreeClassifier(random_state=0).fit(X, Y).save(tmp_path / "m.model")
+    rows = [{"features": X[1].tolist()}, {"features": {"indices": [1], "values": [8.0]}}]
+    rounds(client(path=tmp_path / "m.model"), rows, {"labels": [0, 2, 5]})
+
+
+def test_models_of_tables(client, tmp_path):
+    X, y = rows_of_numbers(3)
+    lines = [f"{a},{b},{c},{'red' if i % 2 else 'blue'},{'wxyz'[y[i]]}" for i, (a, b, c) in enumerate(X.tolist())]
+    (tmp_path / "rows.csv").write_text("\n".join(["a,b,c,colour,label", *lines]) + "\n")
+    train(data=str(tmp_path / "rows.csv"), model=str(tmp_path / "m.model"), label="label", as_json=True)
+    rows = [{"features": {"a": 1.0, "b": 8.0, "colour": "red"}}, {"features": {"b": "8", "colour": "new"}}]
+    rounds(client(path=tmp_path / "m.model"), rows, {"label": "another"})
+
+
+def rows_of_numbers(width: int):
+    """Rows of four classes, each with a large value in a column of its own."""
+    X, y = np.random.default_rng(0).standard_normal((200, width)).astype(np.float32), np.arange(200) % 4
+    X[np.arange(200), y % width] += 8
+    return X, y
+
+
 KINDS = [
     LabelTreeClassifier,
     ManyClassClassifier,
@@ -383,9 +435,7 @@ KINDS = [
 @pytest.mark.parametrize("width", [20, 300])  # rows of up to 256 features are dense inside, sparse ones are converted
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_estimator_learns_and_explains_vectors_again_and_again(client, tmp_path, kind, width):
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((200, width)).astype(np.float32), np.arange(200) % 4
-    X[np.arange(200), y] += 8
+    X, y = rows_of_numbers(width)
     kind(random_state=0).fit(sp.csr_array(X) if width == 300 else X, y).save(tmp_path / "m.model")
     client = client(path=tmp_path / "m.model")
     dense, sparse = X[2].tolist(), {"indices": [2, 9], "values": [9.0, 1.0]}

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import sys
+import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,9 @@ def run(options: Options) -> None:
 def _log_as_json() -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    for name in ("manyclass.serve", "uvicorn.error"):
+    logging.captureWarnings(True)
+    warnings.filterwarnings("ignore", "X does not have valid feature names")  # requests have been checked by name
+    for name in ("manyclass.serve", "uvicorn.error", "py.warnings"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(logging.INFO if name == "manyclass.serve" else logging.WARNING)
