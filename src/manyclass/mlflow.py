@@ -107,7 +107,8 @@ class _TopK:
         rows: Any = data
         reading = self.estimator._extra.get("reading")
         if isinstance(data, pd.DataFrame) and not (reading is not None and reading.columns):
-            rows = data.to_numpy(np.float32)
+            names = getattr(self.estimator, "feature_names_in_", None)  # an error if one of them is missing
+            rows = data.to_numpy(np.float32) if names is None else data[list(names)].astype(np.float32)
         labels, scores = self.estimator.predict_topk(rows, min(k, self.estimator._index.n_current))
         names = self.estimator.label_names_
         shown = labels if names is None else np.array(names, dtype=object)[labels]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sqlite3
 import threading
 from dataclasses import asdict
 
@@ -9,6 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from pydantic import ValidationError
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_pipeline
 
 from manyclass import (
     LabelTreeClassifier,
@@ -18,13 +22,16 @@ from manyclass import (
     OneAgainstAllClassifier,
     RecallTreeClassifier,
     SpectralTreeClassifier,
+    save_pipeline,
 )
 from manyclass.cli.main import train
 from manyclass.core.validation import as_batch
 from manyclass.serve import start
+from manyclass.serve.app import LearnIn, PredictIn
 from manyclass.serve.gate import Keys, Limits, Problem
 from manyclass.serve.model import ServedModel, Settings
 from manyclass.serve.service import Service
+from tests.serve.tiny import WORDS, texts
 
 
 def post(client, path, body, **options):
@@ -450,6 +457,67 @@ def test_every_estimator_learns_and_explains_vectors_again_and_again(client, tmp
     several = post(client, "/predict", {"rows": [{"features": row} for row in (dense, sparse, sparse)], "k": 1})
     assert [row["labels"] for row in several.json()["rows"]] == [[2], [2], [2]]
     assert client.model.n_refused == 0 and len(client.model.recent.right) == (6 if learns else 0)
+
+
+def test_a_body_of_many_errors_is_refused_after_the_first():
+    for kind, body in ((PredictIn, {"rows": [0] * 1000}), (LearnIn, {"labels": [[]] * 1000})):
+        with pytest.raises(ValidationError) as error:
+            kind.model_validate_json(json.dumps(body))
+        assert error.value.error_count() <= 3
+
+
+def test_details_are_for_few_rows_and_short_texts(client):
+    client = client()
+    rows = [{"text": "dog"}] * 21
+    assert post(client, "/predict", {"rows": rows}).status_code == 200
+    assert post(client, "/predict", {"rows": rows, "path": True}).status_code == 413
+    assert post(client, "/predict", {"text": "dog " * 6000}).status_code == 200
+    assert post(client, "/predict", {"text": "dog " * 6000, "words": True}).status_code == 413
+
+
+def test_a_row_has_a_limited_number_of_labels(client, tmp_path):
+    X, y = rows_of_numbers(20)
+    LabelTreeClassifier(random_state=0).fit(X, np.eye(4, dtype=int)[y]).save(tmp_path / "m.model")
+    client, row = client(path=tmp_path / "m.model"), {"features": X[0].tolist()}
+    assert "up to 1000 labels" in post(client, "/learn", {**row, "labels": list(range(1001))}).json()["error"]
+    assert "from 0 to 10003" in post(client, "/learn", {**row, "labels": [3_999_999]}).json()["error"]
+    assert post(client, "/learn", {**row, "labels": ["3", 5]}).status_code == 200
+
+
+def test_labels_that_are_negative_numbers(client, tmp_path):
+    X, y = rows_of_numbers(20)
+    LabelTreeClassifier(random_state=0).fit(X, y - 2).save(tmp_path / "m.model")
+    client, row = client(path=tmp_path / "m.model"), {"features": [0.0] * 19 + [20.0]}
+    assert post(client, "/learn", {**row, "label": "-7", "wait": True}).status_code == 200
+    assert post(client, "/predict", row).json()["labels"][0] == -7
+
+
+def test_rows_of_a_very_wide_model_are_sparse(client, tmp_path):
+    X = sp.random_array((40, 200_000), density=1e-4, rng=np.random.default_rng(0), format="csr", dtype=np.float32)
+    RecallTreeClassifier(random_state=0).fit(X, np.arange(40) % 4).save(tmp_path / "m.model")
+    client = client(path=tmp_path / "m.model")
+    refused = post(client, "/predict", {"features": [0] * 200_000})
+    assert refused.status_code == 422 and "indices" in refused.json()["error"]
+    assert post(client, "/predict", {"features": {"indices": [5], "values": [1.0]}}).status_code == 200
+
+
+def test_administration_when_learning_has_stopped(client):
+    client = client()
+    client.model.error = "a reason"
+    refused = client.post("/admin/models/things/checkpoint")
+    assert refused.status_code == 503 and "a reason" in refused.json()["error"]
+    client.model.error = ""
+    client.model.journal.truncate = lambda seq: (_ for _ in ()).throw(sqlite3.OperationalError("disk is full"))
+    assert client.post("/admin/models/things/checkpoint").status_code == 507
+
+
+def test_words_of_a_vectorizer_with_a_vocabulary(client, tmp_path):
+    rows = texts(200)
+    words, labels = zip(*rows, strict=True)
+    pipeline = make_pipeline(TfidfVectorizer(), LabelTreeClassifier(random_state=0)).fit(words, labels)
+    save_pipeline(pipeline, tmp_path / "m.model")
+    found = client(path=tmp_path / "m.model").get("/models/things/label?label=music").json()["words"]
+    assert found and {one["word"] for one in found} <= set(WORDS["music"].split())
 
 
 def test_slow_clients_are_cut_off(served, monkeypatch):

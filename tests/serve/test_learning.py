@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ import scipy.sparse as sp
 from manyclass import LabelTreeClassifier, load_model
 from manyclass.serve.journal import Journal, JournalFull, KeyReused
 from manyclass.serve.model import CannotLearn, ServedModel
+from manyclass.serve.rows import Learned
 from tests.serve.tiny import texts, train_model
 
 
@@ -121,7 +124,7 @@ def test_a_checkpoint_truncates_the_journal(served):
     model.save_now().result(30)
     assert model.journal.rows(0, 10) == []
     saved = load_model(model.state / "1.model")
-    assert saved._extra["serving"] == {"applied": 5, "version": 1}
+    assert saved._extra["serving"] == {"applied": 5}
     with model.published() as copy:
         X = copy.own_features()([text for text, _ in texts(20, 3)])
         assert np.array_equal(saved.predict(X), copy.estimator.predict(X))
@@ -329,3 +332,186 @@ def test_several_labels_per_row(served, tmp_path):
         assert set(found.labels) & {"tag 0", "tag 1", "tag 2", "tag 3", "tag 4"} and rows[0][1][0] in found.labels
         assert copy.labels.id(copy.trained, "tag 4") == len(copy.trained.names) - 1
     assert state(one) == state(many)
+
+
+# -- what a review of the code found -------------------------------------------------------------------------------
+
+
+def test_a_model_file_of_another_state_folder(served, tmp_path):
+    """It names a row of another journal; a copy of it learns all rows of its own journal, also after a crash."""
+    model = served("first")
+    learn(model, texts(5))
+    model.stop()
+    (tmp_path / "copy.model").write_bytes((model.state / "1.model").read_bytes())
+    second = served("second", path=tmp_path / "copy.model", start=False)
+    learn(second, [("kubernetes", "software")] * 3)
+    second.journal.close()  # what a kill leaves
+    second.stopped = True
+    second = served("second", path=tmp_path / "copy.model")
+    learn(second, [("kubernetes", "software")] * 2)
+    second.when_learned(5).result(30)
+    assert second.n_learned == 5
+    with second.published() as copy:
+        assert copy.predict(["kubernetes"], 1)[0].labels == ["software"]
+    second.stop()
+    again = served("second", path=tmp_path / "copy.model")
+    assert (again.applied, again.n_learned) == (5, 0)
+
+
+def test_whoever_waits_no_longer_does_not_end_learning(served):
+    model = served(start=False)
+    seq = learn(model, texts(3)).seq
+    waiting, job = model.when_learned(seq), model.save_now()
+    assert not waiting.cancel() and not job.cancel() and not model.add(model.check([("dog", ["cat"])]), None).cancel()
+    model.start()
+    assert waiting.result(30) >= 3 and job.result(30) is None
+    assert learn(model, texts(1)).seq == 5 and model.error == ""
+
+
+def test_checkpoints_and_reloads_while_rows_keep_coming(served):
+    model = served(checkpoint_rows=5)
+    model.settings = replace(model.settings, publish_every=0.05)
+    stop = threading.Event()
+
+    def feed():
+        while not stop.is_set():
+            learn(model, texts(1))
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    try:
+        assert model.reload().result(60) == 2
+        for _ in range(3000):
+            if model.saved > 10:
+                break
+            stop.wait(0.01)
+    finally:
+        stop.set()
+        thread.join()
+    assert model.saved > 10 and model.error == ""
+
+
+def test_a_process_that_is_behind_does_not_overwrite_what_another_one_saved(served, tmp_path):
+    ahead, behind = served("shared"), served("shared", start=False)
+    learn(ahead, texts(20))
+    ahead.when_learned(20).result(30)
+    ahead.save_now().result(30)
+    saved = (ahead.state / "1.model").read_bytes()
+    behind.checkpoint()
+    assert (ahead.state / "1.model").read_bytes() == saved and behind.saved == 0
+    behind.start()
+    learn(behind, texts(1))
+    behind.when_learned(21).result(30)
+    ahead.when_learned(21).result(30)
+    for model in (ahead, behind):
+        model._live.trained.save(str(tmp_path / f"{id(model)}.model"))
+    assert (tmp_path / f"{id(ahead)}.model").read_bytes() == (tmp_path / f"{id(behind)}.model").read_bytes()
+
+
+def test_all_processes_know_the_versions(served, tmp_path):
+    path = train_model(tmp_path, "m.model")
+    a, b = served("shared", path=path), served("shared", path=path)
+    learn(a, [("dog", "wolf")] * 3)
+    for model in (a, b):
+        model.when_learned(3).result(30)
+    assert b.reload().result(60) == 2  # also in a process that does not lead, what the old version has learned is kept
+    learn(b, [("bus", "lorry")] * 3)
+    a.when_learned(6).result(60)
+    for model in (a, b):
+        assert model.versions == [1, 2]
+        with model.published(1) as old, model.published() as new:
+            assert old.predict(["dog"], 1)[0].labels == ["wolf"] and old.predict(["dog"], 1)[0].version == 1
+            assert new.predict(["bus"], 1)[0].labels == ["lorry"] and new.predict(["bus"], 1)[0].version == 2
+    assert a.restore(1).result(60) == 3
+    with a.published() as copy:
+        assert copy.predict(["dog"], 1)[0].labels == ["wolf"]
+
+
+def numbers_model(folder: Path, **options) -> Path:
+    X, y = np.random.default_rng(0).standard_normal((80, 20)).astype(np.float32), np.arange(80) % 4
+    X[np.arange(80), y] += 5
+    LabelTreeClassifier(random_state=0, **options).fit(X, y - 2).save(folder / "numbers.model")
+    return folder / "numbers.model"
+
+
+def test_tiny_values_are_learned_in_any_grouping(served, tmp_path):
+    """Estimators refuse a batch of nothing but tiny values; a row must not depend on those beside it."""
+    path = numbers_model(tmp_path)
+    rows = [([1e-35] + [0.0] * 19, [1]), ([0.0] * 19 + [9.0], [-2])]
+    one, many = served("one", path=path), served("many", path=path, start=False)
+    for row in rows:
+        one.when_learned(one.add(one.check([row]), None).result(30).seq).result(30)
+    many.add(many.check(rows), None).result(30)
+    many.start()
+    many.when_learned(2).result(30)
+    assert (one.n_refused, many.n_refused) == (0, 0)
+    assert state(one) == state(many)
+
+
+def test_a_bad_row_in_the_journal_does_not_prevent_the_start(served, tmp_path):
+    path = numbers_model(tmp_path)
+    model = served("state", path=path, start=False)
+    good = model.check([([0.0] * 19 + [9.0], [7])])
+    model.journal.add([*good, Learned(["not a number"] * 20, [1]).body(), *good]).result(30)
+    model.journal.close()  # what a kill leaves
+    model.stopped = True
+    again = served("state", path=path)
+    assert (again.applied, again.n_refused, again.n_learned, again.error) == (3, 1, 2, "")
+
+
+def test_models_that_cannot_learn_still_predict(served, tmp_path):
+    model = served("balanced", path=numbers_model(tmp_path, class_weight="balanced"))
+    assert not model.learns
+    with model.published() as copy:
+        assert copy.predict([[9.0] + [0.0] * 19], 1)[0].labels == [-2]
+    with pytest.raises(CannotLearn, match="class_weight"):
+        model.check([([0.0] * 20, [1])])
+
+
+def test_a_failed_checkpoint_is_not_repeated_at_once(served, monkeypatch):
+    tries = []
+
+    def save(*args):
+        tries.append(args)
+        raise OSError("no space")
+
+    model = served(checkpoint_rows=1)
+    monkeypatch.setattr(model._spare.trained, "save", save)
+    monkeypatch.setattr(model._live.trained, "save", save)
+    for _ in range(5):
+        model.when_learned(learn(model, texts(1)).seq).result(30)
+    while not model.unsaved:
+        pass
+    assert len(tries) == 1 and model.unsaved == "no space" and model.error == ""
+
+
+def test_an_error_of_the_journal_ends_when_it_can_be_written(served):
+    model = served(start=False)
+    model.journal.error = "database or disk is full"
+    model.start()
+    for _ in range(3000):
+        if not model.journal.error:
+            break
+        time.sleep(0.01)
+    assert model.journal.error == ""
+    assert learn(model, texts(1)).seq == 1
+
+
+def test_explanations_name_new_labels(served, tmp_path):
+    model = served(path=train_model(tmp_path, "tags.model", several=True))
+    for word in ("quasar", "pulsar"):
+        seq = model.add(model.check([(f"{word} {word}", [f"about {word}"])] * 5), None).result(30).seq
+        model.when_learned(seq).result(30)
+    with model.published() as copy:
+        assert copy.predict(["pulsar pulsar"], 1)[0].labels == ["about pulsar"]
+        assert copy.explain("pulsar pulsar")["label"] == "about pulsar"
+
+
+def test_a_failure_of_the_learner_ends_all_waiting(served, monkeypatch):
+    model = served(start=False)
+    waiting, job = model.when_learned(5), model.save_now()
+    monkeypatch.setattr(model.journal, "rows", lambda *args: 1 / 0)
+    model.start()
+    for future in (waiting, job, model.when_learned(6), model.reload()):
+        with pytest.raises(CannotLearn, match="ZeroDivisionError"):
+            future.result(30)

@@ -4,10 +4,12 @@ import pickle
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 
 from manyclass import LabelTreeClassifier, load_model
 from manyclass.core.state import flatten
+from manyclass.mlflow import _TopK
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +40,16 @@ def test_mlflow(model_file, tmp_path):
     assert table["label_1"].tolist() == ["animal", "music"]
     with pytest.raises(FileExistsError, match="not empty"):
         manyclass.mlflow.save_model(model, tmp_path / "saved")
+
+
+def test_mlflow_finds_columns_by_name():
+    """Those of a table may come in another order."""
+    X, y = np.eye(4, dtype=np.float32).repeat(10, axis=0), np.arange(4).repeat(10)
+    table = pd.DataFrame(X, columns=list("abcd"))
+    loaded = _TopK(LabelTreeClassifier(random_state=0).fit(table, y), 1)
+    assert loaded.predict(table[list("dbca")])["label_1"].tolist() == y.tolist()
+    with pytest.raises(KeyError, match="'a'"):
+        loaded.predict(table[list("bcd")])
 
 
 def test_pickle_and_joblib(fitted, tmp_path):

@@ -1,6 +1,8 @@
 """Protocols of others: the Open Inference Protocol with a real client, the REST interface of Annif, our own client."""
 
+import socket
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -129,6 +131,29 @@ def test_the_client_tries_again_when_the_service_is_busy(client, monkeypatch):
     with pytest.raises(OSError):
         Client("http://127.0.0.1:9", retries=2).predict("dog")
     assert pauses[1:] == [0.1, 0.2]
+
+
+def test_the_client_repeats_a_response_that_was_cut_off(monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def respond(*bodies):
+            for body in bodies:
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(1 << 16)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n" + body)
+
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        for bodies, retries in (([b'{"labels"', b'{"labels":[]}'], 1), ([b'{"labels"'], 0)):
+            thread = threading.Thread(target=respond, args=bodies)
+            thread.start()
+            if retries:
+                assert Client(url, retries=retries).predict("dog") == {"labels": []}
+            else:
+                with pytest.raises(OSError, match="no complete response"):
+                    Client(url, retries=retries).predict("dog")
+            thread.join()
 
 
 def test_client_of_the_shell(client, monkeypatch, capsys):

@@ -561,13 +561,17 @@ class SumsOfRows:
     def _product(self, product: Callable, grid_of: Callable, basis: Any, n: int, scale: Any) -> Any:
         """A few columns of long products at a time, because exact sums take twice the memory."""
         run, found = self.run, []
-        step = run.call(grid_of, basis, self.bounds)
-        width = N_DIMS if n <= _SHORT else LANES
+        step, width = run.call(grid_of, basis, self.bounds), columns_at_a_time(n)
         for first in range(0, min(N_DIMS, self.n_used, self.sizes.n_classes), width):
             columns = run.call(_columns, basis, first, width)
-            total = run.combine(add, run.each(product, [self.parts], columns, step, n, self.number))
+            total = run.combine(add, run.each(product, [self.parts], columns, step, n, self.number, run.n_jobs))
             found.append(run.call(_scaled, total, scale))
         return run.call(_side_by_side, *found)
+
+
+def columns_at_a_time(n: int) -> int:
+    """Columns of n numbers whose exact sums are in memory together."""
+    return N_DIMS if n <= _SHORT else LANES
 
 
 def _numbers(used: np.ndarray) -> np.ndarray:

@@ -5,7 +5,17 @@ from itertools import product
 from typing import NamedTuple
 
 from ..core.memory import as_text, held_bytes
-from .fit import FEW_LABELS, MOST_RECORDS, MOST_SUMMED, N_DIMS, height_of, n_children, threshold_of, width_of
+from .fit import (
+    FEW_LABELS,
+    MOST_RECORDS,
+    MOST_SUMMED,
+    N_DIMS,
+    columns_at_a_time,
+    height_of,
+    n_children,
+    threshold_of,
+    width_of,
+)
 from .kernels import Options
 from .neighbors import kept_bytes
 from .parts import ROWS_SORTED, VALUES_AT_A_TIME
@@ -68,7 +78,8 @@ class Needs(NamedTuple):
     """Bytes that `fit` allocates, beyond the rows that it is given."""
 
     rows: float  # as long as it runs
-    grouping: float  # while similar labels are grouped
+    grouping: float  # while similar labels are grouped, and ...
+    grouping_thread: float  # ... for each further thread
     router_pairs: float  # while the rows of routers are sorted
     leaf_pairs: float  # while the rows of leaves are sorted
     pairs: float  # while nodes are trained
@@ -79,7 +90,7 @@ class Needs(NamedTuple):
     def peak(self, n_jobs: int) -> int:
         """The most at the same time."""
         stages = (
-            self.grouping,
+            self.grouping + (n_jobs - 1) * self.grouping_thread,
             self.router_pairs,
             self.leaf_pairs + self.weights / 2,  # about half of them are those of routers
             self.pairs + _COPIED * self.kept,
@@ -97,6 +108,7 @@ def needs_of(options: Options, problem: Problem, spill: bool = False) -> Needs:
     return Needs(
         24 * (n_rows + n_labels),
         _grouping(options, problem),
+        max(8 * n * columns_at_a_time(n) for n in (n_classes, n_used)) if sparse else 0,
         _sorting(n_labels * height_of(n_classes, options.arity), n_rows, spill),
         _sorting(n_reached, n_rows, spill),
         24 * max(n_rows, n_reached / _CHUNKS) if spill else 24 * n_reached,

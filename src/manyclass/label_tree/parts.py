@@ -211,27 +211,48 @@ def _renumbered(batch: Batch, first: int, last: int, number: Array) -> Csr:
     return Csr(batch.indptr[first : last + 1] - begin, number[batch.indices[begin:end]], batch.values[begin:end])
 
 
-def times(part: Part, columns: Array, step: float, n_classes: int, number: Array) -> Array:
+def times(part: Part, columns: Array, step: float, n_classes: int, number: Array, n_jobs: int) -> Array:
     """The sums, over the rows of each label, of the products of rows and columns.
 
     `number` has the rows of `columns` that belong to the features.
     """
-    out, Y = np.zeros((n_classes, columns.shape[1])), _label_rows(part)
-    for first, last in _blocks(part):
+    Y = _label_rows(part)
+
+    def add_rows(first: int, last: int, out: Array) -> None:
         X = as_matrix(_renumbered(part.rows.batch, first, last, number), len(columns))
         rows = np.ascontiguousarray(X @ columns, np.float32)
         add_products(Csr(Y.indptr[first : last + 1], Y.indices, Y.values), rows, 0, step, out)
-    return out
+
+    return _added(add_rows, part, (n_classes, columns.shape[1]), n_jobs)
 
 
-def back(part: Part, columns: Array, step: float, n_used: int, number: Array) -> Array:
+def back(part: Part, columns: Array, step: float, n_used: int, number: Array, n_jobs: int) -> Array:
     """The sums of all rows, each times the sum of the `columns` of its labels; `number` as in `times`."""
-    out, labels, weight = np.zeros((n_used, columns.shape[1])), part.labels, _row_weights(part)
+    labels, weight = part.labels, _row_weights(part)
     ones = np.ones(len(labels.label), np.float32)
     member = sp.csr_array((ones, labels.label, labels.pointer), shape=(len(weight), len(columns)))
-    for first, last in _blocks(part):
+
+    def add_rows(first: int, last: int, out: Array) -> None:
         rows = np.ascontiguousarray((member[first:last] @ columns) * weight[first:last, None], np.float32)
         add_products(_renumbered(part.rows.batch, first, last, number), rows, 0, step, out)
+
+    return _added(add_rows, part, (n_used, columns.shape[1]), n_jobs)
+
+
+def _added(add_rows: Callable[[int, int, Array], None], part: Part, shape: tuple, n_jobs: int) -> Array:
+    """What `add_rows` adds to an array for all blocks of rows. Each thread has its own array; the sums are exact."""
+    blocks = _blocks(part)
+    n = max(1, min(n_jobs, len(blocks)))
+
+    def some(k: int) -> Array:
+        out = np.zeros(shape)
+        for first, last in blocks[k::n]:
+            add_rows(first, last, out)
+        return out
+
+    out, *others = parallel(some, list(range(n)), n_jobs=n)
+    for other in others:
+        out += other
     return out
 
 

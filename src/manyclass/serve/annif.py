@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, RootModel, ValidationError
 from .. import __version__
 from .gate import Problem
 from .model import Prediction, ServedModel
-from .service import Service, described, first_error, parse, reply
+from .service import Service, Several, described, first_error, parse, reply
 
 _DEFAULT_LIMIT, _MOST_DOCUMENTS = 10, 32
 _FORM = "application/x-www-form-urlencoded"
@@ -34,7 +34,7 @@ class Document(BaseModel):
 class BatchIn(BaseModel):
     """Several documents."""
 
-    documents: list[Document] = Field(max_length=_MOST_DOCUMENTS)
+    documents: Several[Document] = Field(max_length=_MOST_DOCUMENTS)
 
 
 class Subject(BaseModel):
@@ -48,10 +48,10 @@ class Indexed(BaseModel):
     """A document with its subjects."""
 
     text: str
-    subjects: list[Subject]
+    subjects: Several[Subject]
 
 
-class Documents(RootModel[Annotated[list[Indexed], Field(max_length=1000)]]):
+class Documents(RootModel[Annotated[Several[Indexed], Field(max_length=1000)]]):
     """Documents to learn."""
 
 

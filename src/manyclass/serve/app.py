@@ -1,5 +1,7 @@
 """The application: plain endpoints, administration and the page."""
 
+import errno
+import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
@@ -15,8 +17,8 @@ from .. import __version__
 from . import annif, explore, open_inference
 from .gate import Gate, Keys, Limits, Problem
 from .metrics import numbers_of
-from .model import Prediction, ServedModel
-from .service import ERRORS, Error, Service, Strict, as_bytes, described, first_error, parse, reply, within
+from .model import CannotLearn, Prediction, ServedModel
+from .service import ERRORS, Error, Service, Several, Strict, as_bytes, described, first_error, parse, reply, within
 
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".txt": "text/plain"}
 _RELOAD_SECONDS = 600.0
@@ -43,7 +45,7 @@ class LabelledIn(RowIn):
     """A row with its label or labels."""
 
     label: str | int | None = Field(None, description="The label, if rows have one each.")
-    labels: list[str | int] | None = Field(None, description="The labels, if rows may have several.")
+    labels: Several[str | int] | None = Field(None, description="The labels, if rows may have several.")
 
     def pair(self) -> tuple[Any, list]:
         """The row and its labels."""
@@ -55,7 +57,7 @@ class LabelledIn(RowIn):
 class PredictIn(RowIn):
     """One row, or several in `rows`."""
 
-    rows: list[RowIn] | None = Field(None, description="Several rows, instead of text or features.")
+    rows: Several[RowIn] | None = Field(None, description="Several rows, instead of text or features.")
     k: int = Field(5, ge=1, description="Number of labels.")
     model: str | None = Field(None, description="Name of the model; default: the first one.")
     version: int | None = Field(None, ge=1, description="Version of the model; default: the one that learns.")
@@ -67,7 +69,7 @@ class PredictIn(RowIn):
 class LearnIn(LabelledIn):
     """One row with its label, or several in `rows`."""
 
-    rows: list[LabelledIn] | None = Field(None, description="Several rows, instead of one.")
+    rows: Several[LabelledIn] | None = Field(None, description="Several rows, instead of one.")
     model: str | None = Field(None, description="Name of the model; default: the first one.")
     id: str | None = Field(
         None, min_length=1, max_length=200, description="Idempotency key: a request with a known id is learned once."
@@ -193,11 +195,11 @@ def _plain_routes(app: FastAPI, service: Service, look: explore.Explorer) -> dic
         rows = [ask.row()] if ask.rows is None else [row.row() for row in ask.rows]
         if not rows:
             raise Problem(422, "rows is empty.")
-        found = [as_json(one) for one in await service.predict(ask.model, ask.version, rows, ask.k)]
+        predictions = await service.predict(ask.model, ask.version, rows, ask.k)
+        found = [as_json(one) for one in predictions]
         if ask.path or ask.words or ask.explanation:
             await run_in_threadpool(look.add_details, service, ask, rows, found)
-        model = service.model(ask.model)
-        about = {"model": model.name, "version": ask.version or model.version}
+        about = {"model": service.model(ask.model).name, "version": predictions[0].version}
         return as_bytes({**about, **found[0]} if ask.rows is None else {**about, "rows": found})
 
     async def learn(body: bytes) -> bytes:
@@ -269,9 +271,12 @@ def _described(model: ServedModel) -> dict[str, Any]:
 def _admin_routes(app: FastAPI, service: Service) -> None:
     async def done(future: Any) -> Any:
         try:
-            return await within(future, _RELOAD_SECONDS)
-        except (OSError, ValueError) as error:
-            raise Problem(409, str(getattr(error, "strerror", None) or error)) from None
+            return await within(future, _RELOAD_SECONDS, "the request will be carried out")
+        except CannotLearn as error:
+            raise Problem(503, str(error)) from None
+        except (OSError, ValueError, sqlite3.Error) as error:
+            full = isinstance(error, sqlite3.Error) or getattr(error, "errno", None) == errno.ENOSPC
+            raise Problem(507 if full else 409, str(getattr(error, "strerror", None) or error)) from None
 
     @app.post("/admin/models/{name}/reload")
     async def reload(name: str) -> Response:

@@ -6,6 +6,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
+from http.client import HTTPException
 from typing import Any
 
 _AGAIN = (429, 502, 503, 504)  # worth another try
@@ -94,9 +95,9 @@ class Client:
                     raise ServiceError(error.code, message) from None
                 asked_for = error.headers.get("Retry-After", "")
                 pause = min(float(asked_for), _LONGEST_PAUSE) if asked_for.isdecimal() else pause
-            except OSError:
+            except (OSError, HTTPException) as error:  # the second one: the service ended within its response
                 if attempt == self.retries:
-                    raise
+                    raise error if isinstance(error, OSError) else OSError(f"no complete response: {error!r}") from None
             time.sleep(pause)
         raise AssertionError("unreachable")
 

@@ -18,7 +18,8 @@ from .model import Copy, ServedModel
 from .service import Service, reply
 
 _WORD = re.compile(r"(?u)\b\w\w+\b")  # as scikit-learn's vectorizers find them
-_MOST_WORDS = 60  # of a text
+_MOST_ROWS = 20  # of a request with details
+_MOST_WORDS, _LONGEST = 60, 20_000  # words and characters of a text
 _SHOWN = 5  # labels of a node
 _FOUND = 20  # labels of a search
 _NEIGHBOURS = 12
@@ -99,8 +100,12 @@ class Explorer:
 
     def add_details(self, service: Service, ask: Any, rows: Sequence[Any], found: list[dict[str, Any]]) -> None:
         """Add the path, the explanation and the words of each row to its prediction."""
-        with service.published(ask.model, ask.version) as copy:
-            for row, one in zip(rows, found, strict=True):
+        if len(rows) > _MOST_ROWS:
+            raise Problem(413, f"path, explanation and words: at most {_MOST_ROWS} rows per request.")
+        if ask.words and any(isinstance(row, str) and len(row) > _LONGEST for row in rows):
+            raise Problem(413, f"words: a text may have at most {_LONGEST} characters.")
+        for row, one in zip(rows, found, strict=True):
+            with service.published(ask.model, ask.version) as copy:  # the learner may publish between two rows
                 if ask.path:
                     one["path"] = copy.path(row)
                 if ask.explanation:
@@ -121,19 +126,27 @@ class Explorer:
             return known[2]
 
     def _remember(self, words: Sequence[str]) -> None:
-        if len(self._words) < _MOST_REMEMBERED:
-            self._words.update({murmurhash3_32(word, seed=0): word for word in words})
-
-    def top_words(self, features: np.ndarray, weights: np.ndarray, width: int) -> list[dict[str, Any]]:
-        """The known words with the largest positive weights."""
         with self._lock:
-            if not self._loaded and width >= _WIDE:
-                self._remember(load_wordnet().feature_names.tolist())
-                self._loaded = True
-        names = {abs(number) % width: word for number, word in self._words.items()}
+            if len(self._words) < _MOST_REMEMBERED:
+                self._words.update({murmurhash3_32(word, seed=0): word for word in words})
+
+    def top_words(self, features: np.ndarray, weights: np.ndarray, copy: Copy) -> list[dict[str, Any]]:
+        """The known words with the largest positive weights."""
         best = np.argsort(-weights)[: 20 * _TOP_WORDS]
+        names = self._names(copy)
         found = [(names.get(int(features[i])), float(weights[i])) for i in best]
         return [{"word": word, "weight": weight} for word, weight in found if word and weight > 0][:_TOP_WORDS]
+
+    def _names(self, copy: Copy) -> dict[int, str]:
+        """The words behind the features of a model of texts."""
+        width, words = copy.estimator.n_features_in_, getattr(copy.trained.reading.vectorizer, "vocabulary_", None)
+        if words is not None:
+            return {int(number): word for word, number in words.items()}
+        if not self._loaded and width >= _WIDE:
+            self._loaded = True
+            self._remember(load_wordnet().feature_names.tolist())
+        with self._lock:
+            return {abs(number) % width: word for number, word in self._words.items()}
 
 
 def label_page(copy: Copy, label: Any, look: Explorer) -> dict[str, Any]:
@@ -160,7 +173,7 @@ def label_page(copy: Copy, label: Any, look: Explorer) -> dict[str, Any]:
             features, weights = clf._model.dense_weights(blocks, leaf, start)
             if copy.features.table:
                 own = weights[:, int(tree.place_of[number])]
-                out["words"] = look.top_words(features, own, clf.n_features_in_)
+                out["words"] = look.top_words(features, own, copy)
     return out
 
 

@@ -88,8 +88,13 @@ class Journal:
         With a key, a request that was written before is not written again. JournalFull: nothing was written.
         """
         done: Future[Stored] = Future()
+        done.set_running_or_notify_cancel()  # a client that waits no longer must not end the thread that writes
         self._requests.put(_Request(bodies, key, done))
         return done
+
+    def try_again(self) -> None:
+        """After an error, find out whether the journal can be written again."""
+        self._requests.put(_Request((), None, Future()))
 
     def _run(self) -> None:
         while (first := self._requests.get()) is not None:
@@ -126,6 +131,9 @@ class Journal:
                 request.done.set_result(result)
 
     def _insert(self, request: _Request) -> Stored:
+        if not request.bodies:
+            self._writer.execute("UPDATE versions SET source = source")
+            return Stored(self.last, True)
         digest = hashlib.sha256(b"\n".join(request.bodies)).digest()
         if request.key is not None:
             known = self._writer.execute("SELECT digest, seq FROM keys WHERE key = ?", (request.key,)).fetchone()

@@ -89,6 +89,7 @@ def numbers_of(model: ServedModel) -> dict[str, Any]:
         "accuracy": _finite(model.recent.accuracy),
         "drift": _finite(model.recent.drift),
         "new_labels": _finite(model.recent.new_labels),
+        "unsaved": model.unsaved or None,
         "error": model.error or model.journal.error or None,
     }
 

@@ -25,21 +25,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..core.base import learns_online
 from ..core.columns import apply
 from ..core.model_file import ModelFormatError, lock, remove_leftovers, replaced
-from ..core.validation import as_batch
+from ..core.validation import SMALLEST, as_batch
 from ..trained import Trained, open_model
 from .journal import Journal, Stored
-from .rows import Learned, RequestFeatures, RequestLabels
+from .rows import WIDEST, Learned, RequestFeatures, RequestLabels
 
 log = logging.getLogger("manyclass.serve")
 
 WINDOW = 1000  # learned rows over which accuracy and drift are measured
 _BINS = 20  # groups of labels with about equal numbers of training rows, for drift
 _GROUP = 256  # rows learned before the next publication
-_WIDEST = 100_000  # features; requests with more values than this are too large
+_RETRY = 60.0  # seconds after which a checkpoint that failed is tried again
+_PROBE = 5.0  # seconds after which a journal that could not be written is tried again
 _LEAST, _TINY = float(np.finfo(float).min), float(np.finfo(float).tiny)
 
 
@@ -70,6 +72,7 @@ class Prediction(NamedTuple):
     scores: list[float]
     probabilities: list[float]
     work: list[int]  # depth, nodes visited, routers scored, candidates scored
+    version: int  # of the model
 
 
 class Copy:
@@ -80,6 +83,7 @@ class Copy:
         self.features = RequestFeatures(trained)  # of the learner
         self._searching: tuple[Any, int] | None = None  # options and width of a search, until rows are learned
         self._threads = threading.local()
+        self.version = 0
 
     @property
     def estimator(self) -> Any:
@@ -100,9 +104,9 @@ class Copy:
         begin, self._searching = 0, None
         for n_rows, X in parts:
             y = self.labels.array(labels[begin : begin + n_rows])
-            self.estimator.partial_fit(X, y)
+            self.estimator.partial_fit(_without_tiny(X), y)
             if self.labels.columns is not None:
-                self.trained.names = self.labels.columns.names
+                self.trained.names = self.estimator._names = self.labels.columns.names
             self.trained.count(y)
             begin += n_rows
         self.trained.reading = reading
@@ -131,7 +135,8 @@ class Copy:
         out = []
         for r, n in enumerate(np.minimum(k, np.isfinite(scores).sum(axis=1)).tolist()):  # the others come last
             likely = chances[r, :n].tolist() if probabilities else []
-            out.append(Prediction(self.names(labels[r, :n]), scores[r, :n].tolist(), likely, work[r].tolist()))
+            found = self.names(labels[r, :n]), scores[r, :n].tolist(), likely, work[r].tolist()
+            out.append(Prediction(*found, self.version))
         return out
 
     def _search_options(self) -> tuple[Any, int]:
@@ -221,7 +226,8 @@ class ServedModel:
         self.name, self.path, self.state, self.settings = name, path, state, settings
         self.recent, self.n_learned, self.n_refused, self.error = Recent(), 0, 0, ""
         self.applied = self.saved = 0  # rows of the journal
-        self.saved_at = time.time()
+        self.saved_at, self._retry_at, self._probe_at = time.time(), 0.0, 0.0
+        self.unsaved = ""  # why the last checkpoint failed
         self._lock = threading.Condition()  # of `_live`, the readers and what waits
         self._waiting: list[tuple[int, Future[int]]] = []
         self._jobs: deque[tuple[Callable[[], Any], Future]] = deque()
@@ -232,9 +238,7 @@ class ServedModel:
         self._live: Copy
         self._spare: Copy
         state.mkdir(parents=True, exist_ok=True)
-        with open(state / "start.lock", "ab") as file:
-            while not lock(file):  # processes that share the folder start one after the other
-                time.sleep(0.05)
+        with self._own_files():
             self.journal = Journal(state / "journal.sqlite")
             self._start()
         self._thread = threading.Thread(target=self._run, name=f"learner {name}", daemon=True)
@@ -274,7 +278,10 @@ class ServedModel:
     def check(self, rows: Sequence[tuple[Any, Sequence[Any]]]) -> list[bytes]:
         """The rows as the journal takes them; BadRow if one cannot be learned."""
         if not self.learns:
-            raise CannotLearn("this model only predicts: it is slim, or its algorithm has no partial_fit.")
+            raise CannotLearn(
+                "this model only predicts: it is slim, its algorithm has no partial_fit, it has "
+                "class_weight='balanced', or its labels are neither texts nor integers."
+            )
         if self.error:
             raise CannotLearn(f"learning has stopped: {self.error}")
         if self.backlog > self.settings.max_backlog:
@@ -292,8 +299,11 @@ class ServedModel:
 
     def when_learned(self, seq: int) -> "Future[int]":
         """A future that is done when a row of the journal is part of the published model."""
-        done: Future[int] = Future()
+        done: Future[int] = not_cancelled()
         with self._lock:
+            if self.error:
+                done.set_exception(CannotLearn(self.error))
+                return done
             if seq > self.applied:
                 self._waiting.append((seq, done))
                 return done
@@ -309,23 +319,39 @@ class ServedModel:
         while True:
             stopping = self._stopping
             try:
-                while self._learn_some():
-                    time.sleep(0 if stopping else self.settings.publish_every)
+                n_rows = self._learn_some()
                 while self._jobs:
                     self._do(*self._jobs.popleft())
-                late = time.time() - self.saved_at > self.settings.checkpoint_seconds
-                due = self.applied - self.saved >= self.settings.checkpoint_rows or (late and self.applied > self.saved)
-                if due and self._leads():
+                if self._is_due() and self._leads():
                     self._checkpoint_or_log()
             except Exception as error:  # the service goes on predicting, says so, and learns after a restart
                 log.exception("learning stopped", extra={"model": self.name})
-                self.error = f"{type(error).__name__}: {error}"
-                self._fail_waiting()
+                self._fail(f"{type(error).__name__}: {error}")
                 return
-            if stopping:
+            if stopping and not n_rows:
                 return
-            self._wake.wait(self.settings.poll)
-            self._wake.clear()
+            if not n_rows:
+                if self.journal.error and time.time() >= self._probe_at:
+                    self._probe_at = time.time() + _PROBE
+                    self.journal.try_again()
+                self._wake.wait(self.settings.poll)
+                self._wake.clear()
+            elif n_rows < _GROUP and not stopping:  # more of them may come, and are learned together
+                time.sleep(self.settings.publish_every)
+
+    def _is_due(self) -> bool:
+        """Whether the model has to be saved."""
+        now, n_rows = time.time(), self.applied - self.saved
+        late = n_rows > 0 and now - self.saved_at > self.settings.checkpoint_seconds
+        return (late or n_rows >= self.settings.checkpoint_rows) and now >= self._retry_at
+
+    @contextmanager
+    def _own_files(self) -> Iterator[None]:
+        """While this process loads or saves versions, no other one saves them or truncates the journal."""
+        with open(self.state / "files.lock", "ab") as file:
+            while not lock(file):
+                time.sleep(0.02)
+            yield
 
     def _leads(self) -> bool:
         """Whether this process saves the model: one of those that share the journal does, until it ends."""
@@ -343,19 +369,20 @@ class ServedModel:
         except Exception as error:
             done.set_exception(error)
 
-    def _learn_some(self) -> bool:
-        """Learn the next rows of the journal; False if there are none."""
-        newest = max(self.journal.versions())
+    def _learn_some(self) -> int:
+        """Learn the next rows of the journal; how many there were."""
+        rows, newest = self.journal.rows(self.applied, _GROUP), max(self.journal.versions())
         if newest > self.version or self.journal.bounds()[0] > self.applied:  # another process has been faster
-            self._load(newest)
-        rows = self.journal.rows(self.applied, _GROUP)
+            with self._own_files():
+                self._load(newest)
+            return 1
         if not rows:
-            return False
+            return 0
         learned = [Learned.of(row.body) for row in rows if not row.refused]
         spare = self._spare
         if not learned:
             self._advance(rows[-1].seq, 0)
-            return True
+            return len(rows)
         try:
             self._note(spare, learned)
             parts = spare.features.to_learn([one.row for one in learned])
@@ -363,8 +390,10 @@ class ServedModel:
             spare.learn(parts, labels, reading)
         except Exception as error:
             log.warning("rows could not be learned", extra={"model": self.name, "reason": str(error)})
-            self._learn_one_by_one()
-            return True
+            with self._own_files():
+                self._refuse_rows()
+                self._load(self.version)
+            return len(rows)
         with self._lock:
             old, self._live = self._live, spare
             self._advance(rows[-1].seq, len(learned))
@@ -373,7 +402,7 @@ class ServedModel:
         old.learn(parts, labels, reading)
         old.features.follow(reading)
         self._spare = old
-        return True
+        return len(rows)
 
     def _note(self, copy: Copy, rows: list[Learned]) -> None:
         """Predict rows before they are learned."""
@@ -383,24 +412,40 @@ class ServedModel:
             for label in one.labels[:1]:
                 self.recent.add(right, copy.labels.id(copy.trained, label))
 
-    def _learn_one_by_one(self) -> None:
-        """Load the saved model again, learn the journal row by row, and refuse the rows that cannot be learned."""
-        while True:
-            fresh = Copy(open_model(str(self._file(self.version))))
-            for row in self.journal.rows(fresh.trained.serving.get("applied", 0), 1 << 62):
-                if row.refused:
-                    continue
+    def _refuse_rows(self) -> None:
+        """Learn the journal row by row from the saved model, and mark the rows that cannot be learned."""
+        while (bad := self._first_bad_row()) is not None:
+            seq, reason = bad
+            log.error("row refused", extra={"model": self.name, "seq": seq, "reason": reason})
+            self.journal.refuse(seq, reason)
+            self.n_refused += 1
+
+    def _first_bad_row(self) -> tuple[int, str] | None:
+        """The number of the first row that cannot be learned, and why."""
+        fresh = Copy(open_model(str(self._file(self.version))))
+        applied = self._applied_in(fresh.trained, self.version)
+        while rows := self.journal.rows(applied, _GROUP):
+            for row in rows:
                 try:
-                    one = Learned.of(row.body)
-                    fresh.learn(fresh.features.to_learn([one.row]), [one.labels], fresh.features.reading)
+                    if not row.refused:
+                        one = Learned.of(row.body)
+                        fresh.learn(fresh.features.to_learn([one.row]), [one.labels], fresh.features.reading)
+                except MemoryError:  # not the fault of the row
+                    raise
                 except Exception as error:
-                    log.error("row refused", extra={"model": self.name, "seq": row.seq, "reason": str(error)})
-                    self.journal.refuse(row.seq, str(error))
-                    self.n_refused += 1
-                    break
-            else:
-                break
-        self._load(self.version)
+                    return row.seq, str(error)
+            applied = rows[-1].seq
+        return None
+
+    def _applied_in(self, trained: Trained, version: int) -> int:
+        """The last row of this journal that a saved version has learned.
+
+        The first version is at first a copy of the model file. That may come from another state folder: then it names a
+        row of another journal.
+        """
+        if version == 1 and fingerprint(self._file(1)) == self.journal.versions()[1]:
+            return 0
+        return trained.serving.get("applied", 0)
 
     def _advance(self, seq: int, n_learned: int) -> None:
         """The published model has learned all rows up to this one."""
@@ -414,11 +459,14 @@ class ServedModel:
                 done.set_result(self.applied)
         self._waiting = [(seq, done) for seq, done in self._waiting if seq > self.applied]
 
-    def _fail_waiting(self) -> None:
+    def _fail(self, reason: str) -> None:
+        """Learning has ended: nobody has to wait for it."""
         with self._lock:
-            for _, done in self._waiting:
-                done.set_exception(CannotLearn(self.error))
+            self.error = reason
+            for done in [done for _, done in self._waiting] + [done for _, done in self._jobs]:
+                done.set_exception(CannotLearn(f"learning has stopped: {reason}"))
             self._waiting = []
+            self._jobs.clear()
 
     # -- files -----------------------------------------------------------------------------------------------------
 
@@ -434,66 +482,93 @@ class ServedModel:
         for version in known:
             remove_leftovers(self._file(version))
         newest = max(known)
-        self._load(newest)
-        for version in sorted(known)[-self.settings.keep_versions : -1]:
-            if self._file(version).exists():
-                self._older[version] = _opened(self._file(version), learns=False)[0]
+        self.version = newest
+        self._load(newest, count=True)
         if known[newest] != source:
             self._switch(self.path, source)
 
     def _file(self, version: int) -> Path:
         return self.state / f"{version}.model"
 
-    def _load(self, version: int) -> None:
-        """Load a saved version twice, learn the rows of the journal that it lacks, and publish it."""
-        copies = _opened(self._file(version), learns=True)
-        applied = saved = int(copies[0].trained.serving.get("applied", 0))
+    def _load(self, version: int, count: bool = False) -> None:
+        """Load a saved version, learn the rows of the journal that it lacks, and publish it. Requires `_own_files`."""
+        try:
+            copies, saved, applied, n_learned = self._replayed(version)
+        except MemoryError:  # not the fault of a row
+            raise
+        except Exception as error:
+            log.warning("rows could not be learned", extra={"model": self.name, "reason": str(error)})
+            self.version = version
+            self._refuse_rows()
+            copies, saved, applied, n_learned = self._replayed(version)
+        removed = self.journal.bounds()[0]
+        if applied < removed:
+            what = {"model": self.name, "reason": f"the saved model ends at row {applied}, the journal at {removed}"}
+            log.error("rows are missing; was the model file replaced by an older one?", extra=what)
+            applied = removed
+        older = {
+            number: self._older.get(number) or _opened(self._file(number), False, number)[0]
+            for number in sorted(self.journal.versions())[-self.settings.keep_versions : -1]
+            if number < version and self._file(number).exists()
+        }
         self.recent = Recent.after(copies[0].trained)
+        with self._lock:
+            self.version, self.applied, self.saved, self._older = version, applied, saved, older
+            self.n_learned += n_learned if count else 0
+            self._live, self._spare = copies
+            self._wake_waiting()
+
+    def _replayed(self, version: int) -> tuple[list[Copy], int, int, int]:
+        """Both copies of a version, the last row that it was saved with, the last one it has now, and rows learned."""
+        copies, n_learned = _opened(self._file(version), True, version), 0
+        applied = saved = self._applied_in(copies[0].trained, version)
         while rows := self.journal.rows(applied, _GROUP):
             learned = [Learned.of(row.body) for row in rows if not row.refused]
             for copy in copies if learned else ():
                 parts = copy.features.to_learn([one.row for one in learned])
                 copy.learn(parts, [one.labels for one in learned], copy.features.reading)
             applied = rows[-1].seq
-            self.n_learned += len(learned)
-        removed = self.journal.bounds()[0]
-        if applied < removed:
-            what = {"model": self.name, "reason": f"the saved model ends at row {applied}, the journal at {removed}"}
-            log.error("rows are missing; was the model file replaced by an older one?", extra=what)
-            applied = removed
-        with self._lock:
-            self.version, self.applied, self.saved = version, applied, saved
-            self._live, self._spare = copies
-            self._wake_waiting()
+            n_learned += len(learned)
+        return copies, saved, applied, n_learned
 
     def _checkpoint_or_log(self) -> None:
         try:
             self.checkpoint()
         except Exception as error:
             log.error("checkpoint failed; the journal keeps the rows", extra={"model": self.name, "reason": str(error)})
-            self.saved_at = time.time()  # try again after the usual time
+            self.unsaved, self._retry_at = str(error), time.time() + _RETRY
 
     def checkpoint(self) -> None:
         """Save the model and remove the rows that it has learned from the journal. In the learner's thread."""
+        with self._own_files():
+            self._save()
+
+    def _save(self) -> None:
+        """`checkpoint`, unless another process has saved later rows. Requires `_own_files`."""
+        if max(self.journal.versions()) > self.version or self.journal.bounds()[0] > self.applied:
+            return
         trained, applied = self._spare.trained, self.applied
-        trained.serving = {"applied": applied, "version": self.version}
+        trained.serving = {"applied": applied}
         trained.save(str(self._file(self.version)))
-        self.saved, self.saved_at = applied, time.time()
+        self.saved, self.saved_at, self.unsaved = applied, time.time(), ""
         self.journal.truncate(applied)
         log.info("checkpoint", extra={"model": self.name, "version": self.version, "applied": applied})
 
     def _switch(self, path: Path, source: str) -> int:
-        """Make a file the next version, which learns from now on. Predictions go on all the time."""
-        copies = _opened(path, learns=True)
-        if self.learns and self._leads():
-            self.checkpoint()
-        version, old = self.version + 1, self._live
+        """Make a file the next version, which learns from now on. Predictions go on. Requires `_own_files`."""
+        newest = max(self.journal.versions())
+        if newest > self.version:  # of another process
+            self._load(newest)
+        version = newest + 1
+        copies = _opened(path, True, version)
+        if self.learns:
+            self._save()
         for copy in copies:
-            copy.trained.serving = {"applied": self.applied, "version": version}
+            copy.trained.serving = {"applied": self.applied}
         copies[0].trained.save(str(self._file(version)))
         self.journal.add_version(version, source)
         with self._lock:
-            self._older[self.version] = old
+            self._older[self.version] = self._live
             self.version, (self._live, self._spare) = version, copies
             while len(self._older) >= self.settings.keep_versions:
                 del self._older[min(self._older)]
@@ -504,13 +579,18 @@ class ServedModel:
         log.info("new version", extra={"model": self.name, "version": version})
         return version
 
+    def _switched(self, path: Path) -> int:
+        with self._own_files():
+            return self._switch(path, fingerprint(self.path))
+
     def _in_learner(self, job: Callable[[], Any]) -> Future:
         """Run a function in the learner's thread, between two groups of rows."""
-        done: Future = Future()
-        if self.error or self._stopping:
-            done.set_exception(CannotLearn(self.error or "the service is shutting down"))
-            return done
-        self._jobs.append((job, done))
+        done: Future = not_cancelled()
+        with self._lock:
+            if self.error or self._stopping:
+                done.set_exception(CannotLearn(self.error or "the service is shutting down"))
+                return done
+            self._jobs.append((job, done))
         self._wake.set()
         return done
 
@@ -520,17 +600,18 @@ class ServedModel:
 
     def reload(self) -> Future:
         """Ask for the model file to be read again, as the next version."""
-        return self._in_learner(lambda: self._switch(self.path, fingerprint(self.path)))
+        return self._in_learner(lambda: self._switched(self.path))
 
     def restore(self, version: int) -> Future:
         """Ask for an older version to become the next one. KeyError: no such version."""
         if version not in self._older:
             raise KeyError(version)
-        return self._in_learner(lambda: self._switch(self._file(version), fingerprint(self.path)))
+        return self._in_learner(lambda: self._switched(self._file(version)))
 
     def stop(self) -> None:
         """Learn the rest of the journal, save the model and close the journal."""
-        self._stopping = True
+        with self._lock:
+            self._stopping = True
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -557,7 +638,21 @@ def _chances(scores: np.ndarray, logarithms: bool) -> np.ndarray:
     return parts / np.maximum(parts.sum(axis=1, keepdims=True), _TINY)
 
 
-def _opened(path: Path, learns: bool) -> list[Copy]:
+def not_cancelled() -> "Future[Any]":
+    """A future that nobody can cancel: who waits no longer must not end the thread that does the work."""
+    done: Future[Any] = Future()
+    done.set_running_or_notify_cancel()
+    return done
+
+
+def _without_tiny(X: Any) -> Any:
+    """Rows whose values are 0 or not too small to learn from; estimators refuse batches of nothing but tiny values."""
+    values = X.data if sp.issparse(X) else X
+    values[np.abs(values) < SMALLEST] = 0
+    return X
+
+
+def _opened(path: Path, learns: bool, version: int) -> list[Copy]:
     """The copy that predicts and the one that learns; one and the same if the model only predicts.
 
     Rows are predicted, explained and learned, so that requests do not wait for the compiler.
@@ -575,6 +670,8 @@ def _opened(path: Path, learns: bool) -> list[Copy]:
             copy.predict([row], 5)
         first.explain(row)
         first.path(row)
+    for copy in copies:
+        copy.version = version
     return copies
 
 
@@ -583,13 +680,15 @@ def _any_rows(features: RequestFeatures) -> list[Any]:
     if features.table:
         return [{features.reading.columns[0]: None}]
     sparse = [] if features.dense else [{"indices": [0], "values": [1.0]}]
-    dense = [[0.0] * features.n_features] if features.dense or features.n_features <= _WIDEST else []
+    dense = [[0.0] * features.n_features] if features.dense or features.n_features <= WIDEST else []
     return sparse + dense
 
 
 def can_learn(copy: Copy) -> bool:
     """Whether a model can learn at all."""
-    return learns_online(copy.estimator) and not copy.estimator._slim
+    clf, label = copy.estimator, copy.estimator._index._first()
+    known = isinstance(label, str | int | np.integer) and not isinstance(label, bool)
+    return learns_online(clf) and not clf._slim and not isinstance(clf.class_weight, str) and known
 
 
 def fingerprint(path: Path) -> str:

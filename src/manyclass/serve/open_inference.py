@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
 
 from .. import __version__
 from .gate import Problem
@@ -87,8 +88,9 @@ def router(service: Service) -> APIRouter:
 
 def _metadata(name: str, copy: Copy, versions: list[int]) -> dict[str, Any]:
     width = copy.estimator.n_features_in_
-    text = {"name": "text", "datatype": "BYTES", "shape": [-1]}
-    inputs = [text] if copy.features.table else [{"name": "features", "datatype": "FP32", "shape": [-1, width]}]
+    inputs = [{"name": "features", "datatype": "FP32", "shape": [-1, width]}]
+    if copy.features.table:  # rows with several columns are for /predict
+        inputs = [{"name": "text", "datatype": "BYTES", "shape": [-1]}] if len(copy.trained.reading.text) == 1 else []
     kinds = {"labels": "BYTES", "scores": "FP32", "probabilities": "FP32", "path": "BYTES"}
     outputs = [{"name": one, "datatype": kind, "shape": [-1, -1]} for one, kind in kinds.items()]
     numbers = [str(version) for version in versions]
@@ -112,10 +114,8 @@ async def _infer(service: Service, name: str, version: str | None, request: Requ
     found = await service.predict(name, version, rows, k)
     paths = None
     if "path" in wanted:
-        with service.published(name, version) as copy:
-            paths = [json.dumps(copy.path(row)) for row in rows]
-    model = service.model(name)
-    head: dict[str, Any] = {"model_name": name, "model_version": version or str(model.version), "outputs": []}
+        paths = await run_in_threadpool(_paths, service, name, version, rows)
+    head: dict[str, Any] = {"model_name": name, "model_version": str(found[0].version), "outputs": []}
     if ask.id is not None:
         head["id"] = ask.id
     binary = b""
@@ -127,6 +127,11 @@ async def _infer(service: Service, name: str, version: str | None, request: Requ
         return reply(head)
     text = json.dumps(head).encode()
     return Response(text + binary, headers={_LENGTH: str(len(text))}, media_type="application/octet-stream")
+
+
+def _paths(service: Service, name: str, version: str | None, rows: list[Any]) -> list[str]:
+    with service.published(name, version) as copy:
+        return [json.dumps(copy.path(row)) for row in rows]
 
 
 def _split(body: bytes, length: str | None) -> tuple[bytes, bytes]:
@@ -197,6 +202,8 @@ def _rows(inputs: list[Tensor], arrays: list[list]) -> list[Any]:
         rows = [{"indices": indices, "values": values} for indices, values in pairs]
         return [_unpadded(row) for row in rows]
     if inputs[0].datatype == "BYTES":
+        if not arrays[0]:
+            raise Problem(422, "there are no values.")
         return arrays[0]
     return _cut(arrays[0], inputs[0].shape[-1])
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,8 +22,12 @@ from ..io.weighting import Weighting, weigh
 from ..trained import MAX_COLUMNS, LabelColumns, Trained
 
 LONGEST_LABEL = 1000
+MOST_LABELS = 1000  # of a row
+MOST_NEW = 10_000  # numbers between the largest known label and a new one, if labels are the numbers of columns
+WIDEST = 100_000  # features; rows of more are sparse
 LARGEST_VALUE = 1e6  # of a feature that a request gives as a number; larger ones could make training diverge
 _NAMES_SHOWN = 20
+_INTEGER = re.compile(r"-?[0-9]{1,16}")
 _FEW = 64  # texts that are vectorised one by one
 
 
@@ -144,6 +149,8 @@ class RequestFeatures:
         if isinstance(row, str):
             raise BadRow("the model was not trained on text by the command line: pass features.")
         if isinstance(row, list):
+            if self.n_features > WIDEST:
+                raise BadRow(f'the model has {self.n_features} features: pass {{"indices": [...], "values": [...]}}.')
             if len(row) != self.n_features:
                 raise BadRow(f"the row has {len(row)} values, the model has {self.n_features} features.")
             return _numbers(row)
@@ -236,6 +243,8 @@ class RequestLabels:
         """The labels of a row, or a BadRow that says what is wrong."""
         if not self.several and len(labels) != 1:
             raise BadRow(f"the model has one label per row, got {len(labels)}.")
+        if len(labels) > MOST_LABELS:
+            raise BadRow(f"a row may have up to {MOST_LABELS} labels, got {len(labels)}.")
         return [self._label(label) for label in labels]
 
     def _label(self, label: Any) -> Any:
@@ -243,9 +252,10 @@ class RequestLabels:
             if not isinstance(label, str) or not label.strip() or len(label) > LONGEST_LABEL:
                 raise BadRow(f"a label must be a text of 1 to {LONGEST_LABEL} characters.")
             return label
-        number = int(label) if isinstance(label, str) and label.isascii() and label.isdecimal() else label
-        numbered = self.columns is not None  # labels are the numbers of columns
-        least, most = (0, MAX_COLUMNS - 1) if numbered else (-(2**53), 2**53)
+        number = int(label) if isinstance(label, str) and _INTEGER.fullmatch(label) else label
+        least, most = -(2**53), 2**53
+        if self.columns is not None:  # labels are the numbers of columns
+            least, most = 0, min(MAX_COLUMNS, self.columns.n_columns + MOST_NEW) - 1
         if type(number) is not int or not least <= number <= most:
             raise BadRow(f"the labels of the model are integers: pass one from {least} to {most}.")
         return number

@@ -4,13 +4,13 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from fastapi import Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 from starlette.concurrency import run_in_threadpool
 
@@ -21,10 +21,13 @@ from .model import Busy, CannotLearn, Copy, Prediction, ServedModel
 from .rows import BadRow
 
 _INLINE = 4  # rows that are predicted without handing them to another thread, which takes longer than predicting them
+_SHORT = 10_000  # characters or values of these rows
 _TOGETHER = 64  # rows of several requests that are predicted in one call
 _LONGEST_WAIT = 30.0  # seconds for a request that waits until its rows are learned
 Body = TypeVar("Body", bound=BaseModel)
 T = TypeVar("T")
+# A list of which only the first error is looked for: a body of a million errors would take seconds.
+Several = Annotated[list[T], Field(fail_fast=True)]
 
 
 class Strict(BaseModel):
@@ -83,15 +86,18 @@ def parse(kind: type[Body], body: bytes) -> Body:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        status = 400 if error.errors()[0]["type"] == "json_invalid" else 422
-        raise Problem(status, first_error(error)) from None
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise Problem(400 if first["type"] == "json_invalid" else 422, _as_text(first)) from None
     except RecursionError:
         raise Problem(400, "the JSON is nested too deeply") from None
 
 
 def first_error(error: ValidationError | RequestValidationError) -> str:
     """Where the first error of a request is, and what is wrong."""
-    first = error.errors()[0]
+    return _as_text(error.errors()[0])
+
+
+def _as_text(first: Mapping[str, Any]) -> str:
     where = ".".join(map(str, first["loc"]))[:200]
     return f"{where}: {first['msg']}" if where else first["msg"]
 
@@ -153,11 +159,12 @@ class Service:
         model = self.model(name)
         if isinstance(version, str) and not (version.isascii() and version.isdecimal() and len(version) < 10):
             raise Problem(404, f"there is no version {version[:100]!r} of {model.name!r}.")
-        try:
-            with model.published(None if version is None else int(version)) as copy:
-                yield copy
-        except KeyError:
-            raise Problem(404, f"there is no version {version} of {model.name!r}: {model.versions}.") from None
+        with ExitStack() as stack:
+            try:
+                copy = stack.enter_context(model.published(None if version is None else int(version)))
+            except KeyError:
+                raise Problem(404, f"there is no version {version} of {model.name!r}: {model.versions}.") from None
+            yield copy
 
     async def predict(
         self, name: str | None, version: int | str | None, rows: Sequence[Any], k: int, probabilities: bool = True
@@ -165,7 +172,7 @@ class Service:
         """The best labels of rows. Small requests that arrive together are predicted together."""
         self.check_size(len(rows), k)
         what = _What(name, version, k, probabilities)
-        if len(rows) > _INLINE:
+        if not _is_small(rows):
             found = await run_in_threadpool(self._predict, what, rows)
             self.metrics.predicted(prediction.work for prediction in found)
             return found
@@ -221,7 +228,7 @@ class Service:
         self.check_size(len(rows))
         try:
             check = partial(_checked, lambda: model.check(rows))
-            bodies = check() if len(rows) <= _INLINE else await run_in_threadpool(check)
+            bodies = check() if _is_small([row for row, _ in rows]) else await run_in_threadpool(check)
             stored = await asyncio.wrap_future(model.add(bodies, key))
             if wait:
                 await within(model.when_learned(stored.seq), _LONGEST_WAIT)
@@ -236,12 +243,23 @@ class Service:
         return stored
 
 
-async def within(future: "Future[T]", seconds: float) -> T:
-    """The result of a future of another thread, or a 503."""
+async def within(future: "Future[T]", seconds: float, goes_on: str = "the rows are in the journal") -> T:
+    """The result of a future of another thread, or a 503; `goes_on` says what happens meanwhile."""
     try:
         return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
     except TimeoutError:
-        raise Problem(503, "the learner is busy; the request is in the journal.", {"Retry-After": "5"}) from None
+        raise Problem(503, f"the learner is busy; {goes_on}.", {"Retry-After": "5"}) from None
+
+
+def _is_small(rows: Sequence[Any]) -> bool:
+    """Whether rows take so little time that other requests can wait for them."""
+    return len(rows) <= _INLINE and sum(map(_size, rows)) <= _SHORT
+
+
+def _size(row: Any) -> int:
+    if isinstance(row, dict):
+        return len(row) + sum(len(cell) for cell in row.values() if isinstance(cell, str | list))
+    return len(row)
 
 
 def _checked(work: Callable[[], T]) -> T:

@@ -15,7 +15,7 @@ async function ask(path, body) {
   if (key) headers.Authorization = `Bearer ${key}`;
   const response = await fetch(path, body === undefined ? { headers } : { method: "POST", headers, body: JSON.stringify(body) });
   const found = await response.json();
-  at("key-form").hidden = response.status !== 401 && response.status !== 403;
+  if (response.status === 401 || response.status === 403) at("key-form").hidden = false;
   if (!response.ok && !(path === "/health" && found.models)) throw new Error(found.error);
   return found;
 }
@@ -192,6 +192,7 @@ at("model").addEventListener("change", () => { model = { model: at("model").valu
 at("key-form").addEventListener("submit", (event) => {
   event.preventDefault();
   sessionStorage.setItem("key", at("key").value);
+  at("key-form").hidden = true; // a wrong key brings it back
   begin().catch((error) => say(error.message, true));
 });
 setInterval(refresh, 2000);
