@@ -11,6 +11,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the tests of the page 
 
 @pytest.fixture(scope="module")
 def browser():
+    sync_api.expect.set_options(timeout=60_000)  # ms; the machine may be busy
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser

@@ -71,6 +71,7 @@ MOST_PATHS = 256
 MOST_OUTPUTS = 4096  # per node; `fit` has at most 64, the bits of its pairs
 _FIRST = {"node": 16, "entry": 1 << 12, "record": 1 << 11}  # capacities
 _FIRST_CLASSES = 16
+_CHECKED = 1 << 18  # entries of tables that are checked at a time
 
 
 def init(options: Options, n_features: int, n_classes: int = 0) -> State:
@@ -450,14 +451,18 @@ def check_blocks(blocks: Blocks, n_features: int) -> None:
     for begin, length in sorted(spans):
         need(begin >= at and begin + length <= n_entries, f"the table at entry {begin} overlaps another, or the end.")
         at = begin + length
-    full = np.concatenate([[0], np.cumsum(blocks.feature >= 0)])
-    need((full[first + size] - full[first] == blocks.n_used[nodes]).all(), "blocks.n_used is not what the tables hold.")
-    need((3 * blocks.n_used[nodes] <= 2 * size).all(), "a table has too few empty entries.")  # growth relies on it
-    begins, lengths = np.repeat(first, size), np.repeat(np.cumsum(size) - size, size)
-    entries = begins + np.arange(len(begins)) - lengths
-    entries = entries[blocks.feature[entries] >= 0]
-    need_range("blocks.feature", blocks.feature[entries], 0, n_features)
-    need_range("blocks.record", blocks.record[entries], 0, n_records)
+    n_used = blocks.n_used[nodes]
+    need((3 * n_used <= 2 * size).all(), "a table has too few empty entries.")  # growth relies on it
+    ends = np.cumsum(size)
+    # Some tables at a time: one operation on all of them would stop the other threads of a service.
+    for own in np.split(np.arange(len(nodes)), np.searchsorted(ends, np.arange(_CHECKED, ends[-1:].sum(), _CHECKED))):
+        starts = np.cumsum(size[own]) - size[own]
+        entries = np.repeat(first[own] - starts, size[own]) + np.arange(size[own].sum())
+        used = blocks.feature[entries] >= 0
+        found = np.add.reduceat(used, starts, dtype=np.int64) if len(own) else starts
+        need((found == n_used[own]).all(), "blocks.n_used is not what the tables hold.")
+        need_range("blocks.feature", blocks.feature[entries[used]], 0, n_features)
+        need_range("blocks.record", blocks.record[entries[used]], 0, n_records)
 
 
 def _free_tables(blocks: Blocks, n_entries: int) -> list[tuple[int, int]]:

@@ -20,7 +20,7 @@ from .model import ServedModel, Settings
 
 _VARIABLE = "MANYCLASS_SERVE"  # how worker processes get their options
 LOCAL = ("127.0.0.1", "localhost", "::1")
-_SWITCH = 0.001  # seconds that the learner may keep the interpreter from the thread that handles requests
+_SWITCH = 0.0001  # seconds that the learner may keep the interpreter from the thread that handles requests
 _HEADER_SECONDS = 10.0
 _GRACE = 30  # seconds for running requests when the service ends
 
