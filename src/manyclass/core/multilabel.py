@@ -97,7 +97,7 @@ class MultilabelClassifier(ManyClassifier):
         self.__dict__.pop("_threshold", None)
         if not self._multilabel:
             return super()._fit(X, y, sample_weight)
-        self._names = _column_names(y) if hasattr(y, "columns") else None
+        self._names = column_names(y) if hasattr(y, "columns") else None
         self._check_options()
         X, matrix, weights = self._check_matrix(X, y, sample_weight, reset=True)
         if matrix.nnz == 0:
@@ -168,7 +168,7 @@ class MultilabelClassifier(ManyClassifier):
             self._check_width(matrix)
             self._index.add(np.arange(len(self._index), matrix.shape[1]))
             if self._names is not None:
-                self._names = self._names + _column_names(y)[len(self._names) :]
+                self._names = self._names + column_names(y)[len(self._names) :]
             matrix = current_columns(matrix, self._index)
         self._learn(X, np.arange(X.shape[0]), labels_of(matrix), weights, self._epochs_before())
         return self
@@ -418,7 +418,7 @@ def params_for_threshold(rng) -> dict[str, Any]:
     return {"threshold": _THRESHOLD, "random_state": int(rng.randint(np.iinfo(np.int32).max)), "verbose": 0}
 
 
-def _column_names(y: Any) -> list[str]:
+def column_names(y: Any) -> list[str]:
     """The names of the columns of y, or their numbers."""
     return [str(name) for name in getattr(y, "columns", range(y.shape[1]))]
 

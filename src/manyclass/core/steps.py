@@ -1,7 +1,7 @@
 """How the steps of a `fit` are run over the parts of the rows: here in this process, elsewhere on a cluster.
 
-A plan is written once against the methods of `Here`; `manyclass.distributed` has a class with the same methods whose
-values are futures. Steps are pure functions, and sums over parts are exact (core/exact.py), so that the result depends
+`fit` calls only the methods of `Here`; `manyclass.distributed` has a class with the same methods, whose values are
+futures. Steps are pure functions, and sums over parts are exact (core/exact.py), so that the result depends
 neither on the parts nor on where a step runs.
 """
 
@@ -44,7 +44,7 @@ class Here:
 
     def each(self, function: Callable, lists: Sequence[list], *shared: Any) -> list:
         """The value for each part: the lists have one item for each, `shared` are the same for all."""
-        return [function(*own, *shared) for own in zip(*lists, strict=True)]
+        return parallel(lambda *own: function(*own, *shared), *lists, n_jobs=self.n_jobs)
 
     def combine(self, function: Callable, values: list) -> Any:
         """One value from those of all parts; the function takes two and may be applied in any order."""
@@ -93,7 +93,30 @@ def one_blas_thread(function: Callable) -> Callable:
 
     @wraps(function)
     def limited(*arguments: Any) -> Any:
-        with threadpool_limits(1, "blas"):
+        with _BLAS:
             return function(*arguments)
 
     return limited
+
+
+class _OneThread:
+    """The limit holds for the whole process: the first thread that needs it sets it, the last one removes it."""
+
+    def __init__(self) -> None:
+        self._lock, self._n_inside = Lock(), 0
+        self._limits: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._n_inside:
+                self._limits = threadpool_limits(1, "blas")
+            self._n_inside += 1
+
+    def __exit__(self, *error: Any) -> None:
+        with self._lock:
+            self._n_inside -= 1
+            if not self._n_inside:
+                self._limits.restore_original_limits()
+
+
+_BLAS = _OneThread()

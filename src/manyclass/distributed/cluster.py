@@ -85,23 +85,26 @@ class Cluster:
         for chunk in chunks:
             if len(running) >= most:
                 wait(running, return_when="FIRST_COMPLETED")
+                for future in running:
+                    if future.status == "error":
+                        future.result()  # raises the error now, not after all other chunks
                 running = [future for future in running if not future.done()]
             found.append(self.call(*to_do, self.each(take, lists, chunk), *shared))
             running.append(found[-1])
         return found
 
     @contextmanager
-    def lost_cluster_as_error(self) -> Iterator[None]:
-        """An error that says what to do if the scheduler ends."""
+    def lost_cluster_as_error(self, method: str) -> Iterator[None]:
+        """An error that says what to do if the scheduler ends during a method of the estimator."""
         try:
             yield
         except (CancelledError, ClosedClientError, CommClosedError) as error:
             if self.client.status == "running":  # somebody has cancelled a future
                 raise
             kept = "trains everything anew" if self.checkpoints is None else "continues with what is in `checkpoint`"
+            repeat = f"fit, which {kept}" if method == "fit" else f"{method}; the model is as it was before"
             raise ConnectionError(
-                f"The cluster ended during fit ({type(error).__name__}). Start it again and repeat fit, which "
-                f"{kept}."
+                f"The cluster ended during {method} ({type(error).__name__}). Start it again and repeat {repeat}."
             ) from error
 
     def get(self, value: Any) -> Any:

@@ -1,6 +1,7 @@
 """Label tree trained on a Dask cluster."""
 
 import os
+from copy import deepcopy
 from numbers import Integral
 from typing import Any
 
@@ -18,6 +19,7 @@ from ..label_tree.fit import Sizes, fit_parts
 from ..label_tree.parts import n_rows_of
 from .checkpoints import remove_stored
 from .cluster import Client, Cluster
+from .online import learn_partitions
 from .prediction import predict_blocks, topk_blocks
 from .rows import (
     Info,
@@ -69,8 +71,7 @@ random_state, verbose
 
     Notes
     -----
-    There is no `partial_fit`. It learns row by row, each row from the weights that the previous one left, so the result
-    would depend on how rows are distributed. Train with `fit` here, and continue with `to_local().partial_fit`.
+    The result of `fit` does not depend on the partitions. That of `partial_fit` does.
 
     Examples
     --------
@@ -152,10 +153,53 @@ random_state, verbose
         if folder is not None and not os.path.isdir(folder):
             raise ValueError(f"checkpoint={folder!r} is not a folder. Make it first, where all workers can write.")
         run = Cluster(self.client, folder)
-        with run.lost_cluster_as_error():
+        with run.lost_cluster_as_error("fit"):
             self._fit(run, X, y, sample_weight)
         if folder is not None:
             remove_stored(folder)
+        return self
+
+    def partial_fit(self, X, y=None, sample_weight=None):
+        """Learn more rows, each partition on its own, and merge what was learned.
+
+        Every partition is learned row by row from the same model, as `LabelTreeClassifier.partial_fit` does. Then the
+        copies become one model. Sums and counts are added. A weight becomes the old one plus the average change, over
+        only those copies that have changed it. The first row of each new label is learned in this process, before the
+        others. The result depends on the partitions and their order, not on the workers. It is less accurate than
+        learning all rows one after the other if partitions have many rows (docs/distributed.md).
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`. One worker must have memory for a few models more than there are partitions.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+        """
+        run, fitted = Cluster(self.client), hasattr(self, "_local")
+        local = deepcopy(self.to_local()) if fitted else self._new_local()
+        local._check_options()
+        with run.lost_cluster_as_error("partial_fit"):
+            checked, infos = checked_parts(run, partitions(X, y, sample_weight), self._new_local())
+            info = agreed(infos)
+            names = None if info.feature_names is None else np.array(info.feature_names, dtype=object)
+            if fitted:
+                known = getattr(local, "feature_names_in_", None)
+                if info.n_features != local.n_features_in_:
+                    raise ValueError(f"X has {info.n_features} features, the model has {local.n_features_in_}.")
+                if names is not None and known is not None and names.tolist() != known.tolist():
+                    raise ValueError("The names of the features are not those of the model, or in another order.")
+                names = known
+            if hasattr(local, "feature_names_in_"):
+                del local.feature_names_in_  # rows are plain arrays from here on
+            local = learn_partitions(run, local, checked)
+            if names is not None:
+                local.feature_names_in_ = names
+            if info.multilabel and not fitted:
+                local._sparse_y, local._y_dtype = info.label_type
+            self._local = local
         return self
 
     def _fit(self, run: Cluster, X: Any, y: Any, sample_weight: Any) -> None:
@@ -213,9 +257,12 @@ random_state, verbose
         local._threshold = run.get(search).best()[0]
 
     def _new_local(self) -> LabelTreeClassifier:
+        return LabelTreeClassifier(**self._local_params())
+
+    def _local_params(self) -> dict[str, Any]:
         params = self.get_params(deep=False)
         del params["client"], params["checkpoint"]
-        return LabelTreeClassifier(**params)
+        return params
 
     def _classes(self, run: Cluster, checked: list, info: Info) -> tuple[np.ndarray, Any]:
         """All labels, sorted, and the weight of each or None."""
@@ -239,7 +286,8 @@ random_state, verbose
     def to_local(self) -> LabelTreeClassifier:
         """The model as a `LabelTreeClassifier`, for prediction, `save` and `partial_fit` in this process."""
         check_is_fitted(self, "_local")
-        return self._local
+        local: LabelTreeClassifier = self._local.set_params(**self._local_params())
+        return local
 
     @property
     def classes_(self) -> np.ndarray:
@@ -295,3 +343,4 @@ def _describe(local: LabelTreeClassifier, info: Info) -> None:
         local._labels_per_row = max(1.0, info.n_labels / info.n_learned)
         local._n_columns = info.n_columns
         local._sparse_y, local._y_dtype = info.label_type
+        local._names = None if info.label_names is None else list(info.label_names)

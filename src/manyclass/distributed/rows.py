@@ -12,7 +12,7 @@ from sklearn.base import clone
 from ..core.classes import ClassIndex
 from ..core.columns import ColumnScaling, apply, as_matrix, column_sizes, column_sums, columns_of, larger
 from ..core.inputs import Csr
-from ..core.multilabel import labels_of
+from ..core.multilabel import column_names, labels_of
 from ..core.protocol import Labels, as_labels
 from ..core.state import Array
 from ..core.steps import add
@@ -43,11 +43,14 @@ class Info(NamedTuple):
     label_type: tuple  # (sparse, type) of a matrix, (kind,) of labels
     n_learned: int  # rows with a weight above 0
     n_labels: int  # of these rows
+    label_names: tuple | None = None  # columns of a data frame y
 
 
 def partitions(X: Any, y: Any, sample_weight: Any = None) -> list:
     """(X, y, weights) of each partition, or what will be such a tuple when it is computed."""
     if y is None and isinstance(X, (list, tuple)):
+        if sample_weight is not None:
+            raise ValueError("sample_weight requires y; without y, each partition is a tuple (X, y, weights).")
         return list(X)
     lists = [_blocks(X, "X"), _blocks(y, "y")]
     lists.append([None] * len(lists[0]) if sample_weight is None else _blocks(sample_weight, "sample_weight"))
@@ -86,6 +89,7 @@ def check(part: tuple, estimator: LabelTreeClassifier, number: int) -> tuple[Che
     if not (X.shape[0] if hasattr(X, "shape") else len(X)):
         return Checked(X, y, np.empty(0)), Info(0, 0, False, None, False, 0, (), 0, 0)
     label_type: tuple
+    label_names = tuple(column_names(y)) if is_indicator(y) and hasattr(y, "columns") else None
     try:
         if is_indicator(y):
             X, y, weight = estimator._check_matrix(X, y, weight, reset=True)
@@ -108,6 +112,7 @@ def check(part: tuple, estimator: LabelTreeClassifier, number: int) -> tuple[Che
         label_type,
         int(learned.sum()),
         int(sizes[learned].sum()),
+        label_names,
     )
     return Checked(X, y, weight), info
 
@@ -124,6 +129,7 @@ def agreed(infos: list[Info]) -> Info:
         ("multilabel", "a matrix y (True) and one label per row (False)"),
         ("n_columns", "columns of y"),
         ("label_type", "types of y"),
+        ("label_names", "names of labels"),
     ):
         values = [getattr(info, name) for info in infos]
         other = next((k for k, value in enumerate(values) if value != values[0]), None)

@@ -119,14 +119,15 @@ def fit_parts(run: Any, options: Options, given: list, sizes: Sizes, report: Cal
     """
     n_features, n_classes, sparse, _ = sizes
     counts = run.get(run.combine(both, run.each(count, [given], n_classes)))
-    total = run.get(run.combine(add, run.each(sums, [given], counts)))
+    total = run.get(run.combine(add, run.each(sums, [given], counts.heaviest, counts.sq_norm, counts.n_rows)))
     mean_weight = (total[0] + total[1]) / counts.n_rows
     heaviest = counts.heaviest / mean_weight
     scale = run.call(make_scale, n_features, counts, total)
     firsts = [0, *np.cumsum(run.get(run.each(n_rows_of, [given]))).tolist()]
     parts = run.each(prepare, [given, firsts[:-1]], scale, mean_weight, options)
     given.clear()
-    mass = run.get(run.combine(add, run.each(mass_of, [parts], heaviest, counts))).sum(axis=0)
+    most_rows = int(counts.label.max())
+    mass = run.get(run.combine(add, run.each(mass_of, [parts], heaviest, most_rows, n_classes))).sum(axis=0)
     new: State = {"scale": run.get(scale), "seen": make(Seen), "run": make(Run)}
     new["run"].mass[0] = mass.sum()
     new["seen"].n_rows[0], new["seen"].n_labels[0] = counts.n_rows, np.count_nonzero(counts.label)
@@ -200,22 +201,18 @@ def _strength(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start) -> fl
 
     Rows count equally, whatever their weights.
     """
-    pieces, most, rng = _sample(plan, _picker(plan), pairs, n_pairs)
-    smallest, right = smallest_weight(plan.counts.label, plan.sparse, True), []
-    for C in (plan.options.C, WEAKER_C):
-        job = _Job(plan.options._replace(C=C), start, smallest, True)
-        right.append(plan.run.call(_is_right, pieces, plan.tree, plan.scale, job, most, rng))
-    before, after = map(plan.run.get, right)
+    run, smallest = plan.run, smallest_weight(plan.counts.label, plan.sparse, True)
+    held = run.call(_held_out, *_sample(plan, _picker(plan), pairs, n_pairs))
+    jobs = [_Job(plan.options._replace(C=C), start, smallest, True) for C in (plan.options.C, WEAKER_C)]
+    before, after = run.get(run.each(_is_right, [jobs], held, plan.tree, plan.scale))
     gained, lost = np.sum(after & ~before), np.sum(before & ~after)
     return WEAKER_C if gained - lost > 2.0 * math.sqrt(gained + lost) else plan.options.C
 
 
 @one_blas_thread
-def _is_right(
-    pieces: list, tree: LabelTree, scale: Scale, job: _Job, most: int, rng: np.random.Generator
-) -> np.ndarray:
+def _is_right(job: _Job, sample: tuple[Piece, Pairs, Pairs], tree: LabelTree, scale: Scale) -> np.ndarray:
     """Whether the held-out rows of a sample of leaves are predicted correctly within their leaves."""
-    piece, learned, held = _held_out(pieces, most, rng)
+    piece, learned, held = sample
     blocks = join(tree, job.options, [train_pairs(piece.rows, learned, tree, scale, job)])
     found = _held_out_scores(piece, held, tree, blocks, len(scale.inverse))
     right = [true[np.arange(len(true)), scores.argmax(axis=1)] for _, _, scores, true in found]
@@ -543,7 +540,7 @@ class SumsOfRows:
         self.number = run.call(_numbers, used)  # of each feature among those that are used
         by_labels = run.each(by_label, [parts], sizes.n_classes)
         scaling, lengths = (sizes.n_features, grid_of_sums(bounds)), []
-        most = np.minimum(counts.label * counts.longest, self.n_used)  # values of the sum of each label
+        most = np.minimum(counts.values, self.n_used)  # values of the sum of each label
         for first, last in pairwise(divide_work(most, MOST_SUMMED)):
             total = run.combine(add, run.each(sparse_sums, [parts, by_labels], first, last, scaling))
             lengths.append(run.call(row_norms, total))
@@ -562,7 +559,11 @@ class SumsOfRows:
         """A few columns of long products at a time, because exact sums take twice the memory."""
         run, found = self.run, []
         step, width = run.call(grid_of, basis, self.bounds), columns_at_a_time(n)
-        for first in range(0, min(N_DIMS, self.n_used, self.sizes.n_classes), width):
+        n_columns = min(N_DIMS, self.n_used, self.sizes.n_classes)
+        if n_columns <= width:
+            total = run.combine(add, run.each(product, [self.parts], basis, step, n, self.number, run.n_jobs))
+            return run.call(_scaled, total, scale)
+        for first in range(0, n_columns, width):
             columns = run.call(_columns, basis, first, width)
             total = run.combine(add, run.each(product, [self.parts], columns, step, n, self.number, run.n_jobs))
             found.append(run.call(_scaled, total, scale))

@@ -53,6 +53,7 @@ class Counts(NamedTuple):
 
     n_rows: int
     label: Array  # (class,) i8: rows of each label
+    values: Array  # (class,) i8: non-zeros of these rows
     longest: int  # most non-zeros of a row
     most_labels: int  # of a row
     heaviest: float  # largest weight
@@ -67,12 +68,14 @@ class Counts(NamedTuple):
 def count(given: Given, n_classes: int) -> Counts:
     """The sizes of some rows."""
     batch, labels, weight = given
-    squares = np.empty(len(weight))
+    squares, lengths = np.empty(len(weight)), row_lengths(batch)
     squared_lengths(batch, squares)
+    values = np.bincount(labels.label, np.repeat(lengths, np.diff(labels.pointer)), n_classes)
     return Counts(
         len(weight),
         np.bincount(labels.label, minlength=n_classes),
-        int(row_lengths(batch).max(initial=0)),
+        values.astype(np.int64),
+        int(lengths.max(initial=0)),
         int(np.diff(labels.pointer).max(initial=0)),
         float(weight.max(initial=0.0)),
         float(squares.max(initial=0.0)),
@@ -81,8 +84,8 @@ def count(given: Given, n_classes: int) -> Counts:
 
 def both(a: Counts, b: Counts) -> Counts:
     """The sizes of the rows of both."""
-    largest: Any = map(max, a[2:], b[2:])
-    return Counts(a.n_rows + b.n_rows, a.label + b.label, *largest)
+    largest: Any = map(max, a[3:], b[3:])
+    return Counts(a.n_rows + b.n_rows, a.label + b.label, a.values + b.values, *largest)
 
 
 def n_rows_of(given: Given) -> int:
@@ -90,12 +93,11 @@ def n_rows_of(given: Given) -> int:
     return len(given.weight)
 
 
-def sums(given: Given, counts: Counts) -> Array:
-    """The weights and the squared lengths of some rows, each in two parts."""
+def sums(given: Given, heaviest: float, sq_norm: float, n_rows: int) -> Array:
+    """The weights and the squared lengths of some rows, each in two parts; the numbers are those of all rows."""
     squares = np.empty(len(given.weight))
     squared_lengths(given.batch, squares)
-    weights = two_parts(given.weight, counts.heaviest, counts.n_rows)
-    terms = [*weights, *two_parts(squares, counts.sq_norm, counts.n_rows)]
+    terms = [*two_parts(given.weight, heaviest, n_rows), *two_parts(squares, sq_norm, n_rows)]
     return np.array([term.sum() for term in terms])
 
 
@@ -113,11 +115,11 @@ def make_scale(n_features: int, counts: Counts, total: Array) -> Scale:
     return scale
 
 
-def mass_of(part: Part, heaviest: float, counts: Counts) -> Array:
-    """The weight of the rows of each label, in two parts."""
+def mass_of(part: Part, heaviest: float, most_rows: int, n_classes: int) -> Array:
+    """The weight of the rows of each label, in two parts; no label has more rows than `most_rows`."""
     label, weight = part.labels.label, np.repeat(part.rows.weight, np.diff(part.labels.pointer))
-    terms = two_parts(weight, heaviest, int(counts.label.max()))
-    return np.array([np.bincount(label, term, len(counts.label)) for term in terms])
+    terms = two_parts(weight, heaviest, most_rows)
+    return np.array([np.bincount(label, term, n_classes) for term in terms])
 
 
 # -- sums of the rows of labels ------------------------------------------------------------------------------------
