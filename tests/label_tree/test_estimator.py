@@ -438,3 +438,12 @@ def test_columns_that_were_zero_in_fit_are_learned_online():
     model.partial_fit(new, 3 + np.arange(40) % 2)
     assert (model.predict(new) == 3 + np.arange(40) % 2).all()
     assert (model.predict(X) == y).all()
+
+
+@pytest.mark.parametrize("width", [2048, 2049, 20_000])
+def test_the_first_row_may_be_longer_than_the_first_capacity(width):
+    X = np.ones((4, width), np.float32)
+    X[1::2, : width // 2] = -1
+    model = LabelTreeClassifier(random_state=0).partial_fit(X, [0, 1, 0, 1])
+    assert model.predict(X).tolist() == [0, 1, 0, 1]
+    assert len(model._state["tree"].parent) < 1000

@@ -221,7 +221,9 @@ def _enlarge(state: State, suffix: str, label: int) -> None:
     used = {"node": tree.n_nodes[0], "entry": blocks.n_entries[0], "record": blocks.n_records[0]}
     fullest = max(sizes, key=lambda name: used[name] / max(sizes[name], 1))
     grown = {
-        name: max(2 * size, _FIRST[name]) for name, size in sizes.items() if name == fullest or 2 * used[name] >= size
+        name: max(2 * size, _FIRST[name])
+        for name, size in sizes.items()
+        if name == fullest or 2 * used[name] >= size or not used[name]  # the first row may be longer than the capacity
     }
     tree, blocks = resize(tree, node=grown.get("node", 0)), resize(blocks, **grown)
     state.update({f"tree{suffix}": tree, f"blocks{suffix}": blocks})  # at once: kernels trust that their sizes agree
