@@ -36,7 +36,7 @@ def served(model_file, tmp_path):
 
 @pytest.fixture
 def client(served, model_file):
-    """`client(**options)` is an HTTP client of a service with the tiny model or another one; `client.model` is it."""
+    """`client(**options)` is an HTTP client of a service with the tiny model, or the one in `path`."""
     import uvicorn
 
     from manyclass.serve.app import make_app

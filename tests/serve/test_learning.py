@@ -334,7 +334,7 @@ def test_several_labels_per_row(served, tmp_path):
     assert state(one) == state(many)
 
 
-# -- what a review of the code found -------------------------------------------------------------------------------
+# -- copied files, several processes, errors ----------------------------------------------------------------------
 
 
 def test_a_model_file_of_another_state_folder(served, tmp_path):
@@ -480,8 +480,10 @@ def test_a_failed_checkpoint_is_not_repeated_at_once(served, monkeypatch):
     monkeypatch.setattr(model._live.trained, "save", save)
     for _ in range(5):
         model.when_learned(learn(model, texts(1)).seq).result(30)
-    while not model.unsaved:
-        pass
+    for _ in range(3000):
+        if model.unsaved:
+            break
+        time.sleep(0.01)
     assert len(tries) == 1 and model.unsaved == "no space" and model.error == ""
 
 

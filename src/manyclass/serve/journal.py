@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS rows (seq INTEGER PRIMARY KEY AUTOINCREMENT, body BLOB NOT NULL, refused TEXT);
@@ -54,6 +54,13 @@ class _Request(NamedTuple):
     done: "Future[Stored]"
 
 
+def not_cancelled() -> "Future[Any]":
+    """A future that cannot be cancelled: if a client stops waiting, the thread that sets the result must not fail."""
+    done: Future[Any] = Future()
+    done.set_running_or_notify_cancel()
+    return done
+
+
 class Journal:
     """The journal of a model.
 
@@ -87,8 +94,7 @@ class Journal:
 
         With a key, a request that was written before is not written again. JournalFull: nothing was written.
         """
-        done: Future[Stored] = Future()
-        done.set_running_or_notify_cancel()  # a client that waits no longer must not end the thread that writes
+        done: Future[Stored] = not_cancelled()
         self._requests.put(_Request(bodies, key, done))
         return done
 

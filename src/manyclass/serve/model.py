@@ -32,7 +32,7 @@ from ..core.columns import apply
 from ..core.model_file import ModelFormatError, lock, remove_leftovers, replaced
 from ..core.validation import SMALLEST, as_batch
 from ..trained import Trained, open_model
-from .journal import Journal, Stored
+from .journal import Journal, Stored, not_cancelled
 from .rows import WIDEST, Learned, RequestFeatures, RequestLabels
 
 log = logging.getLogger("manyclass.serve")
@@ -636,13 +636,6 @@ def _chances(scores: np.ndarray, logarithms: bool) -> np.ndarray:
         return np.exp(scores)
     parts = np.exp(scores - np.maximum(scores[:, :1], _LEAST))
     return parts / np.maximum(parts.sum(axis=1, keepdims=True), _TINY)
-
-
-def not_cancelled() -> "Future[Any]":
-    """A future that nobody can cancel: who waits no longer must not end the thread that does the work."""
-    done: Future[Any] = Future()
-    done.set_running_or_notify_cancel()
-    return done
 
 
 def _without_tiny(X: Any) -> Any:
