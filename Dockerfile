@@ -8,4 +8,5 @@ USER service
 WORKDIR /home/service
 RUN manyclass warmup label-tree recall-tree
 EXPOSE 8000
+HEALTHCHECK --start-period=120s CMD ["python", "-c", "from urllib.request import *; urlopen('http://127.0.0.1:8000/v2/health/ready')"]
 ENTRYPOINT ["manyclass", "serve", "--host", "0.0.0.0"]

@@ -59,6 +59,7 @@ def test_the_command_line_predicts(tmp_path):
     [
         ([CountVectorizer(tokenizer=str.split, token_pattern=None), LabelTreeClassifier()], "tokenizer= .* function"),
         ([CountVectorizer(), TfidfTransformer(), LabelTreeClassifier()], "two steps"),
+        ([CountVectorizer(token_pattern=r"\w+(?:-\w+)*"), LabelTreeClassifier()], "token_pattern"),
     ],
 )
 def test_what_cannot_be_saved(steps, message, tmp_path):
@@ -77,6 +78,9 @@ def test_what_cannot_be_saved(steps, message, tmp_path):
         ({"input": "filename"}, "options of the vectorizer"),
         ({"dtype": "object"}, "options of the vectorizer"),
         ({"token_pattern": "("}, "token_pattern"),
+        ({"token_pattern": r"(\w+)+$"}, "token_pattern"),
+        ({"token_pattern": r"\w*\w*\w*x"}, "token_pattern"),
+        ({"token_pattern": None}, "token_pattern"),
     ],
 )
 def test_a_damaged_vectorizer_is_an_error(change, message, tmp_path):

@@ -44,8 +44,9 @@ def save_model(model: Any, path: str | os.PathLike, mlflow_model: Any = None, k:
     >>> manyclass.mlflow.save_model(model, "topics")                 # doctest: +SKIP
     """
     from mlflow import pyfunc
-    from mlflow.models import Model
+    from mlflow.models import Model, ModelSignature
     from mlflow.models.model import MLMODEL_FILE_NAME
+    from mlflow.types.schema import ParamSchema, ParamSpec
     from mlflow.utils.environment import _mlflow_conda_env
 
     folder = Path(path)
@@ -54,6 +55,8 @@ def save_model(model: Any, path: str | os.PathLike, mlflow_model: Any = None, k:
     folder.mkdir(parents=True, exist_ok=True)
     model.save(folder / _FILE)
     described = mlflow_model or Model()
+    if described.signature is None:  # without one, MLflow ignores `params`
+        described.signature = ModelSignature(params=ParamSchema([ParamSpec("k", "long", int(k))]))
     described.add_flavor(FLAVOR, manyclass_version=__version__, data=_FILE)
     environment = _mlflow_conda_env(additional_pip_deps=[f"manyclass=={__version__}"])
     pyfunc.add_to_model(

@@ -55,6 +55,7 @@ NO_LABELS = {
     "nothing, later": (["a", "b", None, "c", float("nan")], "row 2 has no label"),
     "numbers as objects": (np.arange(5).astype(object), r"objects of type int.*astype\(str\) or .astype\(int\)"),
     "what cannot be sorted": ([object() for _ in range(5)], "objects of type object.*convert"),
+    "dates": (np.arange("2020-01-01", "2020-01-06", dtype="M8[D]"), "contains dates"),
     "numbers and dates": (np.array([1, np.datetime64("2020-01-01"), 2, 3, 4], object), "objects of type int.*convert"),
     "bytes": ([b"a", b"b", b"c", b"a", b"b"], "objects of type bytes.*convert"),
 }

@@ -294,3 +294,10 @@ def test_labels_that_the_model_does_not_know_are_an_error():
     for method in (clf.calibrate, clf.conformal, clf.rejection_threshold):
         with pytest.raises(ValueError, match="such as 'zzz', is a class of the model"):
             method(X, ["zzz"] * 60)
+
+
+def test_a_line_that_may_not_fall_keeps_the_mean():
+    """The more confident rows are wrong more often: the probability is then that of all rows."""
+    x, y = np.repeat([4.6, 9.2], 20), np.concatenate([np.arange(20) < 10, np.arange(20) < 6])
+    factor, shift = calibration._line(x, y, np.ones(40))
+    np.testing.assert_allclose(1 / (1 + np.exp(-(factor * x + shift))), 17 / 42, atol=0.002)

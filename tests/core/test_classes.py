@@ -174,7 +174,7 @@ def test_checking_new_labels_does_not_rebuild_the_array(monkeypatch):
 
 def test_all_cores_are_those_that_are_available(monkeypatch):
     monkeypatch.setattr(prediction.joblib, "cpu_count", lambda: 3)
-    assert [prediction.n_threads(n_jobs) for n_jobs in (None, 2, -1, -2, -9)] == [1, 2, 3, 2, 1]
+    assert [prediction.n_threads(n_jobs) for n_jobs in (None, 2, -1, -2, -9, 10**9)] == [1, 2, 3, 2, 1, 256]
 
 
 # -- many labels and long labels -----------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Files made by someone who has read the code: refused, or harmless; and `save` writes nothing that is refused."""
 
 import os
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from manyclass import (
 )
 from manyclass.core import model_file
 from manyclass.core.files import _IN_CODE
-from manyclass.core.labels import first_look
+from manyclass.core.labels import first_look, move_table
 from manyclass.core.state import fields_of
 from manyclass.estimators import ESTIMATORS
 from manyclass.jit import python_of
@@ -86,6 +87,19 @@ def test_joined_lines_of_one_against_all_stay_joined(tmp_path):
     n_lines = len(loaded._state["columns"].weight)
     loaded.partial_fit(X, np.arange(60)).predict(X)
     assert len(loaded._state["columns"].weight) == n_lines < 300
+
+
+def test_one_against_all_with_more_lines_than_features(tmp_path):
+    X, y = rows(60, 20)
+
+    def how(arrays, metadata):
+        arrays["columns.mask"][0] = 7
+        for name in ("columns.weight", "columns.grad_sq"):
+            arrays[name] = np.resize(arrays[name], (8, arrays[name].shape[1]))
+
+    loaded = load_model(change(OneAgainstAllClassifier(n_epochs=1, random_state=0).fit(X, y), tmp_path / "m", how))
+    loaded.partial_fit(X, np.arange(60)).predict(X)
+    assert len(loaded._state["columns"].weight) == 8
 
 
 # -- label tree ----------------------------------------------------------------------------------------------------
@@ -188,6 +202,36 @@ def test_crowded_tables_of_a_label_tree_are_refused(tmp_path):
 
     with pytest.raises(ModelFormatError, match="too few empty entries"):
         load_model(change(model, tmp_path / "m", how))
+
+
+@pytest.mark.parametrize("fault", ["record", "feature", "place"])
+def test_tables_of_a_label_tree_have_each_feature_and_record_once(tmp_path, fault):
+    X, y = rows(80, 12, n_features=6)
+    model = LabelTreeClassifier(arity=4, random_state=0).partial_fit(X, y)
+
+    def how(arrays, metadata):
+        first, size = int(arrays["blocks.first"][0]), int(arrays["blocks.mask"][0]) + 1
+        table, record = arrays["blocks.feature"][first : first + size], arrays["blocks.record"][first : first + size]
+        one, other = np.flatnonzero(table >= 0)[:2]
+        if fault == "record":
+            record[one] = record[other]
+        elif fault == "feature":
+            table[one] = table[other]
+        else:
+            empty = np.flatnonzero(table < 0)[-1]
+            table[empty], record[empty], table[one] = table[one], record[one], -1
+
+    with pytest.raises(ModelFormatError, match="the table of node 0"):
+        load_model(change(model, tmp_path / "m", how))
+
+
+def test_leaves_of_labels_are_checked(tmp_path):
+    X, y = rows(80, 12)
+    model = LabelTreeClassifier(arity=4, random_state=0).partial_fit(X, y)
+    model.partial_fit(X[:1], [50], sample_weight=[0.0])  # a label without rows
+    assert load_model(change(model, tmp_path / "m", lambda a, m: None))._state["tree"].leaf_of[12] == -1
+    with pytest.raises(ModelFormatError, match=r"tree.leaf_of"):
+        load_model(change(model, tmp_path / "m", lambda a, m: a["tree.leaf_of"].__setitem__(12, -(2**30))))
 
 
 # -- errors that say what is wrong ---------------------------------------------------------------------------------
@@ -356,18 +400,82 @@ def test_a_rate_that_no_step_can_have_is_refused():
         SGD(rate=1e300)
 
 
-@pytest.mark.parametrize("kind", [LomTreeClassifier, MlomTreeClassifier])
-def test_repeated_candidates_and_removed_classes(kind, tmp_path):
-    """The search for further labels, in place of removed ones, must end."""
+@pytest.mark.parametrize("kind", [RecallTreeClassifier, LomTreeClassifier, MlomTreeClassifier, SpectralTreeClassifier])
+def test_repeated_candidates_are_refused(kind, tmp_path):
+    """The search for further labels, in place of removed ones, or for those of several leaves, would not end soon."""
     X, y = rows()
-    model = kind(n_epochs=1, random_state=0).fit(X, y).remove_classes([0])
 
     def repeat(arrays, metadata):
         arrays["candidates.label"][arrays["candidates.label"] >= 0] = 3
 
-    hostile = load_model(change(model, tmp_path / "m", repeat))
-    with pytest.raises(ValueError, match="the same label twice"):
-        hostile.predict_topk(X, 3)
+    with pytest.raises(ModelFormatError, match="a label twice"):
+        load_model(change(kind(n_epochs=1, random_state=0).fit(X, y), tmp_path / "m", repeat))
+
+
+@pytest.mark.parametrize("kind", [LomTreeClassifier, MlomTreeClassifier])
+def test_more_candidates_than_a_leaf_keeps_are_refused(kind, tmp_path):
+    X, y = rows()
+
+    def widen(arrays, metadata):
+        for name, fill in (("candidates.label", -1), ("candidates.mass", 0)):
+            arrays[name] = np.pad(arrays[name], ((0, 0), (0, 50)), constant_values=fill)
+
+    with pytest.raises(ModelFormatError, match="66 slots"):
+        load_model(change(kind(n_epochs=1, random_state=0).fit(X, y), tmp_path / "m", widen))
+
+
+@pytest.mark.parametrize("kind", [RecallTreeClassifier, LomTreeClassifier, MlomTreeClassifier])
+def test_tables_that_are_more_than_half_full_are_refused(kind, tmp_path):
+    X, y = rows(300, 60)
+    model = kind(n_epochs=1, random_state=0).fit(X, y)
+    table = model._state["table"]
+    size = 1 << int(table.n_entries[0]).bit_length()  # the next power of two
+    small = move_table(table, size)
+    assert 2 * table.n_entries[0] > size
+
+    def how(arrays, metadata):
+        for name in [name for name in arrays if name.startswith("table.")]:
+            field = name.partition(".")[2]
+            arrays[name] = getattr(small, _IN_CODE.get(field, field))
+
+    with pytest.raises(ModelFormatError, match="too few empty entries"):
+        load_model(change(model, tmp_path / "m", how))
+
+
+@pytest.mark.parametrize("kind", [LomTreeClassifier, MlomTreeClassifier])
+def test_numbers_of_nodes_that_would_overflow_are_refused(kind, tmp_path):
+    X, y = rows()
+    change(kind(n_epochs=1).fit(X, y), tmp_path / "m", lambda a, m: a["tree.n_identities"].fill(2**31 - 2))
+    with pytest.raises(ModelFormatError, match=r"tree.n_identities is"):
+        load_model(tmp_path / "m")
+
+
+# -- rows kept for sorted streams ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ONLINE)
+def test_kept_rows_of_huge_weight(kind, tmp_path):
+    X, y = rows(600, 12)
+    y = np.sort(y)
+    model = kind(random_state=0).partial_fit(X, y)
+    change(model, tmp_path / "m", lambda a, m: a["replay.weight"].fill(1.7e308))
+    with pytest.raises(ModelFormatError, match=r"replay.weight contains a number that is too large"):
+        load_model(tmp_path / "m")
+    with suppress(ValueError):  # it may say that training diverged
+        load_model(tmp_path / "m", verify=False).partial_fit(X, y)
+
+
+def test_kept_rows_that_share_values_are_refused(tmp_path):
+    X, y = rows(300, 12)
+    model = RecallTreeClassifier(random_state=0).partial_fit(X, y)
+
+    def how(arrays, metadata):
+        n = int(arrays["replay.counter"][1])  # all values, in each row
+        arrays["replay.begin"][:], arrays["replay.length"][:] = 0, n
+        arrays["replay.counter"][2] = n * len(arrays["replay.length"])
+
+    with pytest.raises(ModelFormatError, match="share values"):
+        load_model(change(model, tmp_path / "m", how))
 
 
 def test_a_pipe_is_not_read(tmp_path):

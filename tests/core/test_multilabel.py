@@ -60,6 +60,19 @@ def test_the_columns_of_a_data_frame_name_the_labels(tagged, tmp_path):
     assert LabelTreeClassifier(random_state=0).fit(X, Y).label_names_ is None
 
 
+def test_the_columns_of_a_data_frame_stay_in_order(tagged):
+    X, Y = few(tagged)
+    frame = pd.DataFrame(Y.toarray(), columns=[f"tag {i}" for i in range(Y.shape[1])])
+    model = LabelTreeClassifier(random_state=0).fit(X, frame)
+    before = bytes_of(model)
+    for call in (model.partial_fit, model.calibrate, model.diagnose):
+        with pytest.raises(ValueError, match=r"Column 0 of y is 'tag \d+', but label 0 of the model is 'tag 0'"):
+            call(X, frame[frame.columns[::-1]])
+    assert bytes_of(model) == before
+    model.partial_fit(X, [[*row, 1] for row in Y.toarray().tolist()])  # a list has no names
+    assert model.label_names_ == [*frame, str(Y.shape[1])]
+
+
 # -- kinds of y ------------------------------------------------------------------------------------------------
 
 

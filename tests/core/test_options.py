@@ -28,6 +28,15 @@ def test_class_weights_are_sample_weights(kind, many):
     assert bytes_of(streamed) == bytes_of(kind(random_state=0).partial_fit(X, y, sample_weight=weights))
 
 
+def test_balanced_weights_do_not_count_rows_without_weight(kind, many):
+    X, y = many
+    weights = np.where(np.arange(len(y)) % 3 == 0, 0.0, 1.0)
+    counts = np.bincount(y, weights)
+    balanced = kind(random_state=0, n_epochs=1, class_weight="balanced").fit(X, y, weights)
+    by_row = weights * (counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1)))[y]
+    assert bytes_of(balanced) == bytes_of(kind(random_state=0, n_epochs=1).fit(X, y, by_row))
+
+
 def test_balanced_weights(kind, many):
     X, y = many
     counts = np.bincount(y)
@@ -78,7 +87,20 @@ def test_held_out_rows_are_not_learned(epoch_kind, blobs):
     model = epoch_kind(random_state=0, n_epochs=1, early_stopping=True).fit(X, y)
     assert model._state["seen"].n_rows[0] == 432
     with pytest.raises(ValueError, match="early_stopping requires at least 2 rows"):
-        epoch_kind(early_stopping=True)._hold_out(1, None)
+        epoch_kind(early_stopping=True)._hold_out(np.ones(1), None)
+
+
+def test_rows_without_weight_do_not_choose_the_epoch(epoch_kind, blobs):
+    X, y = blobs
+    more = np.concatenate([X, X[:200]]), np.concatenate([y, y[:200][::-1]])
+    weights = np.repeat([1.0, 0.0], [len(y), 200])
+    models = [
+        epoch_kind(random_state=0, n_epochs=5, early_stopping=True).fit(X, y),
+        epoch_kind(random_state=0, n_epochs=5, early_stopping=True).fit(*more, sample_weight=weights),
+    ]
+    assert [one["validation_accuracy"] for one in models[0].history_] == [
+        one["validation_accuracy"] for one in models[1].history_
+    ]
 
 
 def test_a_learning_rate_may_decay_to_nothing(epoch_kind, blobs):

@@ -5,7 +5,13 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_digits
 
-from manyclass import LabelTreeClassifier, LomTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier
+from manyclass import (
+    LabelTreeClassifier,
+    LomTreeClassifier,
+    OneAgainstAllClassifier,
+    RecallTreeClassifier,
+    SpectralTreeClassifier,
+)
 
 KINDS = [
     RecallTreeClassifier(n_epochs=2, random_state=0),
@@ -99,7 +105,24 @@ def test_a_row_whose_arrays_lead_outside_is_refused(n_features, dtype):
         bad.indptr[:] = indptr
         with pytest.raises(ValueError, match="not a valid CSR"):
             predict(bad)
+    for name in ("indices", "indptr"):
+        bad = good.copy()
+        setattr(bad, name, np.where(getattr(bad, name) > 0, np.nan, 0.0))
+        with pytest.raises(ValueError, match="not a valid CSR"):
+            predict(bad)
     assert predict(sp.csr_matrix((1, n_features), dtype=np.float32))[0] == model.predict(sp.csr_matrix((1, n_features)))
+
+
+@pytest.mark.parametrize("kind", [LabelTreeClassifier, RecallTreeClassifier, SpectralTreeClassifier])
+def test_the_features_of_a_row_need_not_be_sorted(kind):
+    X = sp.random(60, 640, 0.1, "csr", np.float32, random_state=0)
+    predict = kind(random_state=0).fit(X, np.arange(60) % 7).predictor(3)
+    for i in range(10):
+        row = X[[i]]
+        expected = predict(row)
+        row.indices, row.data = row.indices[::-1].copy(), row.data[::-1].copy()
+        np.testing.assert_allclose(predict(row)[1], expected[1], rtol=1e-4)
+        np.testing.assert_array_equal(predict(row)[0], expected[0])
 
 
 def test_predictions_are_the_callers_own(digits):

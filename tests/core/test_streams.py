@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import make_blobs
 
 from manyclass import (
     SGD,
@@ -204,3 +205,17 @@ def test_the_progressive_error_of_a_stream_is_the_share_predicted_wrongly_before
     assert model.progressive_error_ == pytest.approx(wrong / 60)
     whole = RecallTreeClassifier(random_state=0).partial_fit(X[:60], y[:60])
     assert whole.progressive_error_ == model.progressive_error_
+
+
+@pytest.mark.parametrize(
+    "model",
+    [OneAgainstAllClassifier(rank=8, random_state=0), OneAgainstAllClassifier(learner="sgd", random_state=0),
+     RecallTreeClassifier(learner="sgd", random_state=0)],
+    ids=str,
+)  # fmt: skip
+def test_one_long_row_does_not_change_what_is_typical(model):
+    X, y = make_blobs(1500, 10, centers=30, random_state=0)
+    long = np.where(np.arange(10) == 3, 1e6, X[:1])
+    model.partial_fit(X[:500], y[:500]).partial_fit(long, y[:1]).partial_fit(X[500:1000], y[500:1000])
+    assert model._state["scale"].sq_norm[0] / model._state["scale"].n_rows[0] < 2 * np.square(X).sum(axis=1).mean()
+    assert model.score(X[1000:], y[1000:]) > 0.8

@@ -63,6 +63,13 @@ def test_ancestors_are_the_nodes_of_the_path():
     assert taxonomy.keys[above[[1]].indices].tolist() == [""]
 
 
+def test_an_empty_label_is_the_root():
+    X, y = np.eye(6), ["", "a", "b", "c", "d", "e"]
+    model = LabelTreeClassifier(arity=4, random_state=0).fit(X, y)
+    assert sorted(filter(lambda key: len(key) == 1, model.taxonomy_.keys)) == ["a", "b", "c", "d", "e"]
+    assert len(model.predict_path(X).keys) == 6
+
+
 @pytest.mark.parametrize(
     "make, message",
     [
@@ -70,6 +77,7 @@ def test_ancestors_are_the_nodes_of_the_path():
         (lambda: Taxonomy.from_parents({"a": "a"}), "cycle: a < a"),
         (lambda: Taxonomy.from_parents({"": "a"}), "is empty or None"),
         (lambda: Taxonomy.from_parents({n: n + 1 for n in range(1100)}), "deeper than 1000 levels, at '0'"),
+        (lambda: Taxonomy.from_parents({n: max(n + 1, 40_000) for n in range(40_900)}), "892 levels on average"),
         (lambda: Taxonomy.from_paths(["a > > b"]), "'a > > b' has an empty part"),
         (lambda: Taxonomy.from_paths({1: "a > b", 2: "a>b"}), "1 and 2 have the same path 'a>b'.*'a > b > 2'"),
         (lambda: Taxonomy([-1, 7], ["", "a"]), "parent of node 'a' is 7"),
@@ -235,3 +243,10 @@ def test_two_nodes_with_one_key_are_named():
 def test_several_parents_are_refused():
     with pytest.raises(ValueError, match="The parent of 'apple' is a list: pass one parent per label"):
         Taxonomy.from_parents({"apple": ["fruit", "food"]})
+
+
+def test_missing_parents_of_pandas_are_at_the_top():
+    parents = {"fruit": float("nan"), "car": None, "apple": "fruit"}
+    assert Taxonomy.from_parents(parents).path("apple") == ("fruit", "apple")
+    numbers = {1: float("nan"), 2: 1.0, 3: 2.0}  # a column of numbers with a missing one
+    assert Taxonomy.from_parents(numbers).path(3) == ("1", "2", "3")

@@ -133,6 +133,49 @@ def test_neither_side_waits_for_ever():
     assert not lock.readers and not lock.writers and not lock._waiting
 
 
+def test_a_writer_that_stops_waiting_lets_nobody_in():
+    """As Ctrl-C while `partial_fit` waits for another thread."""
+    lock, order, go_on = ModelLock(), [], threading.Event()
+
+    class Model:
+        _lock = lock
+
+        @reads
+        def read(self):
+            order.append("reader")
+
+    def write():
+        with lock.writing():
+            order.append("writer")
+            assert go_on.wait(60)
+            order.append("end")
+
+    def give_up():
+        with pytest.raises(KeyboardInterrupt), lock.writing():
+            pass
+
+    def wait(*args):
+        raise KeyboardInterrupt
+
+    def until(condition):
+        for _ in range(10**9):
+            if condition():
+                return
+
+    threads = [start(write)]
+    until(lambda: order == ["writer"])
+    threads.append(start(Model().read))
+    until(lambda: len(lock._waiting) == 1)
+    lock._changed.wait, usual = wait, lock._changed.wait
+    give_up()
+    lock._changed.wait = usual
+    assert order == ["writer"] and len(lock._waiting) == 1
+    go_on.set()
+    for thread in threads:
+        thread.join(60)
+    assert order == ["writer", "end", "reader"]
+
+
 def test_methods_may_call_each_other_but_not_train():
     class Model(RecallTreeClassifier):
         @reads

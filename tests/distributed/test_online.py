@@ -54,10 +54,14 @@ def test_all_rows_are_learned_once_and_new_labels_in_any_partition(client, text)
     model.partial_fit([X[:3], X[:2]], [np.array(["w", "x", "w"]), np.array(["y", "x"])], weights)
     local = model.to_local()
     assert {"w", "x", "y"} <= set(local.classes_)
-    assert local._state["seen"].n_rows[0] == N_ROWS + 63
-    assert local._state["tree"].mass.sum() == pytest.approx(N_ROWS + 63)
+    weights = [np.array([0.0, 1.0]), np.array([1.0, 1.0])]  # weight 0 in the first partition, not in the second
+    model.partial_fit([X[:2], X[2:4]], [np.array(["z", "w"]), np.array(["z", "x"])], weights)
+    assert "z" in model.to_local().classes_
+    local = model.to_local()
+    assert local._state["seen"].n_rows[0] == N_ROWS + 66
+    assert local._state["tree"].mass.sum() == pytest.approx(N_ROWS + 66)
     assert {"late", "new", "newer"} <= set(local.classes_)
-    assert local.partial_fit(X[:5], y[:5])._state["seen"].n_rows[0] == N_ROWS + 68  # it goes on
+    assert local.partial_fit(X[:5], y[:5])._state["seen"].n_rows[0] == N_ROWS + 71  # it goes on
 
 
 def test_a_merged_model_is_nearly_as_accurate_as_one_stream(client, text):
@@ -182,3 +186,14 @@ def test_rules_of_merging(text):
     assert (n_moved > 0).all()
     with pytest.raises(ValueError, match="new label"):
         merge(base._options, base._state, [copies[0].partial_fit(X[:1], ["new"])._state])
+
+
+def test_the_columns_of_a_data_frame_stay_in_order(client):
+    rng = np.random.default_rng(0)
+    X, Y = rng.random((60, 8)), (rng.random((60, 3)) < 0.5).astype(int)
+    frame = pd.DataFrame(Y, columns=["u", "v", "w"])
+    model = DaskLabelTreeClassifier(client, random_state=0, threshold=0.5).fit([X], [frame])
+    with pytest.raises(ValueError, match="Column 0 of y is 'v', but label 0 of the model is 'u'"):
+        model.partial_fit([X], [frame[["v", "u", "w"]]])
+    model.partial_fit([X], [frame.assign(more=1)])
+    assert model.to_local().label_names_ == ["u", "v", "w", "more"]

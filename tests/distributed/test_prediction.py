@@ -90,3 +90,19 @@ def test_spark(model, path, frame, text, monkeypatch):
     finally:
         session.stop()
     assert_same(pd.DataFrame(found, columns=["id", "labels", "scores"]), model, text)
+
+
+def test_a_file_that_was_replaced(tmp_path):
+    X, path = np.eye(8, dtype=np.float32), tmp_path / "m.model"
+    table = pa.table({"features": X.tolist()})
+    for names in ("abcdefgh", "stuvwxyz"):
+        LabelTreeClassifier(random_state=0).fit(X, list(names)).save(path)
+        assert [labels[0] for labels in TopK(path, k=1)(table)["labels"].to_pylist()] == list(names)
+
+
+def test_names_of_several_labels_per_row(tmp_path):
+    X = np.eye(8, dtype=np.float32)
+    LabelTreeClassifier(random_state=0).fit(X, pd.DataFrame(X, columns=list("abcdefgh"))).save(tmp_path / "m.model")
+    found = TopK(tmp_path / "m.model", k=1)(pa.table({"features": X.tolist()}))
+    assert [labels[0] for labels in found["labels"].to_pylist()] == list("abcdefgh")
+    assert TopK(tmp_path / "m.model")(found.slice(0, 0))["labels"].type == pa.list_(pa.string())

@@ -81,6 +81,16 @@ def test_a_description_is_a_row_before_the_rows(data):
         np.testing.assert_array_equal(a.predict_topk(data[2], 3)[1], b.predict_topk(data[2], 3)[1])
 
 
+@pytest.mark.parametrize("unit", [2.0**-20, 1024.0])
+def test_descriptions_follow_the_weights_of_rows(data, unit):
+    X, y = data[0][:300], data[1][:300]
+    models = [
+        LabelTreeClassifier(random_state=0).fit(X, y, weights, label_features=described(range(N_LABELS)))
+        for weights in (None, np.full(300, unit))
+    ]
+    np.testing.assert_array_equal(*(model.predict_topk(data[2], 3)[1] for model in models))
+
+
 def test_columns_of_a_matrix_are_described_by_their_numbers(data):
     X, y, X_test, y_test = data
     model = LabelTreeClassifier(random_state=0)

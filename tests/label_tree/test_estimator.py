@@ -10,10 +10,12 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.datasets import make_blobs
 
 from manyclass import LabelTreeClassifier
 from manyclass.core import prediction
 from manyclass.datasets import load, tfidf_transformer
+from manyclass.label_tree import model as label_tree_model
 from tests.conftest import make_text
 from tests.core.test_streams import bytes_of, stream
 from tests.reference.label_tree_states import check_tree, read_tree
@@ -186,7 +188,31 @@ def test_no_weight_ruins_the_model(text, method):
 def test_in_fit_only_the_ratios_of_weights_count(text):
     X, y = text
     models = [LabelTreeClassifier(random_state=0).fit(X, y, sample_weight=weight) for weight in (None, 4.0, 2.0**-20)]
-    assert bytes_of(models[0]) == bytes_of(models[1]) == bytes_of(models[2])
+    for model, weight in zip(models[1:], (4.0, 2.0**-20), strict=True):
+        tree, run = model._state["tree"], model._state["run"]
+        assert run.mass[0] == tree.mass.sum() == weight * len(y), "the unit that partial_fit continues with"
+        tree.mass[:], run.mass[:] = tree.mass / weight, run.mass / weight
+        assert bytes_of(model) == bytes_of(models[0])
+
+
+def test_one_long_row_of_a_stream_does_not_ruin_the_model():
+    X, y = make_blobs(900, 10, centers=30, random_state=0)
+    model = LabelTreeClassifier(neighbors=False, random_state=0).fit(X[:600], y[:600])
+    before = model.score(X[600:], y[600:])
+    model.partial_fit(np.where(np.arange(10) == 3, 1e6, X[:1]), y[:1])
+    assert before > 0.9 and model.score(X[600:], y[600:]) > before - 0.05
+
+
+def test_long_sparse_rows_keep_their_weights():
+    """Their values are small once a row has length 1, and so are the weights."""
+    rng, n_words, n_classes = np.random.default_rng(0), 20_000, 100
+    own = [rng.choice(n_words, 5000, replace=False) for _ in range(n_classes)]
+    y = np.tile(np.arange(n_classes), 5)
+    rows = [np.unique(np.concatenate([own[c][:3500], rng.integers(0, n_words, 1500)])) for c in y]
+    indptr = np.cumsum([0, *map(len, rows)])
+    X = sp.csr_array((np.ones(indptr[-1], np.float32), np.concatenate(rows), indptr), shape=(len(y), n_words))
+    model = LabelTreeClassifier(random_state=0).fit(X[:400], y[:400])
+    assert model.score(X[400:], y[400:]) > 0.95
 
 
 # -- prediction ---------------------------------------------------------------------------------------------------
@@ -281,6 +307,18 @@ def test_scores_are_what_the_documentation_says(text, method, n_trees):
             assert np.all(own[:, 0] >= scores[:, 0])
         table, paths = model.tree_table(), model.decision_path(X)
         assert paths.shape[1] == len(table) == model._state["tree"].n_nodes[0]
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_several_trees_predict_some_rows_at_a_time(text, monkeypatch, sparse):
+    X, y = text
+    X = X if sparse else X.toarray()
+    model = LabelTreeClassifier(arity=4, beam=3, n_trees=2, random_state=0).fit(X, y)
+    expected = model.predict_topk(X, 3)
+    monkeypatch.setattr(label_tree_model, "_SCORES", 7 * label_tree_model.width(model._options, model._state))
+    found = model.predict_topk(X, 3)
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-4)
 
 
 def test_the_progressive_error_is_not_known_after_fit(tree):

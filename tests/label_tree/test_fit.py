@@ -17,7 +17,7 @@ from manyclass.label_tree import fit, model
 from manyclass.label_tree import fit_kernels as kernel
 from manyclass.label_tree.fit import divide, embed, grow_tree, mean_directions
 from manyclass.label_tree.kernels import Rows
-from manyclass.label_tree.parts import Given, Part, bounds_of, count, rows_at
+from manyclass.label_tree.parts import Counts, Given, Part, bounds_of, count, rows_at
 from tests.reference import label_tree as reference
 from tests.reference.label_tree_states import (
     as_batch,
@@ -285,7 +285,7 @@ def test_fit_equals_reference(seed, sparse, most, n_labels, **options):
             scaled[rows], true, weights[rows], orders, start=start, C=options.C, margin=options.margin,
             bias_rate=options.bias_rate, bias=np.full(true.shape[1], bias),
         )  # fmt: skip
-        smallest = fit.smallest_weight(np.bincount(labels.label), sparse, node.is_leaf)
+        smallest = fit.smallest_weight(counts_of(np.bincount(labels.label)), sparse, node.is_leaf)
         assert np.all((node.weight == 0) | (np.abs(node.weight) > smallest - 1e-3))  # rounded
         np.testing.assert_allclose(node.bias, bias, rtol=1e-3, atol=1e-3)
         np.testing.assert_allclose(node.weight, weight, rtol=1e-3, atol=1e-3 + smallest)
@@ -293,12 +293,18 @@ def test_fit_equals_reference(seed, sparse, most, n_labels, **options):
         np.testing.assert_allclose(node.weight[kept], weight[kept], rtol=1e-3, atol=1e-3)
 
 
+def counts_of(rows, n_nonzero=100):
+    """Sizes of rows with one label each."""
+    return Counts(int(rows.sum()), rows, n_nonzero * rows, n_nonzero, 1, 1.0, 1.0)
+
+
 @pytest.mark.parametrize(("rows_per_label", "smallest"), [(1, 1.0), (4, 1.0), (10, 0.4), (40, 0.1), (500, 0.1)])
 def test_more_weights_are_left_out_with_few_rows_per_label(rows_per_label, smallest):
     rows = np.array([rows_per_label, 0, rows_per_label, rows_per_label])
-    assert fit.smallest_weight(rows, True, True) == pytest.approx(smallest)
-    assert fit.smallest_weight(rows, True, False) == pytest.approx(max(0.1, 0.7 * smallest))
-    assert fit.smallest_weight(rows, False, True) == 0
+    assert fit.smallest_weight(counts_of(rows), True, True) == pytest.approx(smallest)
+    assert fit.smallest_weight(counts_of(rows), True, False) == pytest.approx(max(0.1, 0.7 * smallest))
+    assert fit.smallest_weight(counts_of(rows), False, True) == 0
+    assert fit.smallest_weight(counts_of(rows, 4 * 256), True, True) == pytest.approx(smallest / 2)  # of longer rows
 
 
 # -- the start -------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from manyclass import LabelTreeClassifier, load_model
 from manyclass.core import model_file
 from manyclass.core.model_file import ModelFormatError
 from manyclass.core.state import cut
+from manyclass.label_tree import fit
 from manyclass.label_tree import neighbors as neighbors_module
 from manyclass.label_tree.neighbors import (
     BEST,
@@ -22,6 +23,8 @@ from manyclass.label_tree.neighbors import (
     rows_to_keep,
     with_rows,
 )
+from manyclass.label_tree.parts import take_rows
+from tests.core.test_streams import bytes_of
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +175,9 @@ def test_distances_are_not_used_unless_they_help():
         ("before", np.array([-2, 0, -1, -1])),
         ("last", np.array([1, 2, 4])),
         ("last", np.array([-2, 2, 3])),
+        ("last", np.array([1, 1, 3])),
         ("size", np.array([-1, 1, 1])),
+        ("size", np.array([1, 2, 1])),
         ("n_rows", np.array([5])),
         ("slope", np.array([-1.0])),
         ("factor", np.array([0.0])),
@@ -205,3 +210,30 @@ def test_sparse_rows_are_predicted_and_learned_as_dense_ones():
     n_before = int(model._state["neighbors"].n_rows[0])
     model.partial_fit(csr_array(X[:20]), y[:20])
     assert model._state["neighbors"].n_rows[0] == n_before + 20
+
+
+def test_rows_are_not_copied_for_the_choice(shapes, model, monkeypatch):
+    """With copies, as between machines, the model is the same."""
+    monkeypatch.setattr(fit, "_picker", lambda plan: take_rows)
+    copied = LabelTreeClassifier(random_state=0).fit(*shapes[:2])
+    assert bytes_of(copied) == bytes_of(model) and "neighbors" in model._state
+
+
+def test_repeated_rows_of_a_sorted_stream_are_kept_once(shapes):
+    X, y, X_new, y_new = shapes
+    model = LabelTreeClassifier(random_state=0).fit(X, y)
+    order = np.argsort(y_new, kind="stable")
+    before = int(model._state["neighbors"].n_rows[0])
+    model.partial_fit(X_new[order], y_new[order])
+    kept = model._state["neighbors"]
+    assert kept.n_rows[0] == before + len(y_new)
+    assert len(np.unique(kept.row[: kept.n_rows[0]], axis=0)) == kept.n_rows[0]
+
+
+def test_values_that_overflow_are_an_error_in_any_number_of_rows():
+    X = np.random.default_rng(0).normal(0, [1.0, 1e-3], (400, 2)).astype(np.float32)
+    model = LabelTreeClassifier(random_state=0).fit(X, X[:, 0] > 0)
+    X[:, 1] = np.finfo(np.float32).min
+    for n in (1, 400):
+        with pytest.raises(ValueError, match="NaN"):
+            model.predict(X[:n])

@@ -128,3 +128,7 @@ def test_plots_show_what_was_computed(ranked):
 def test_coverage_at_a_precision_that_is_reached_exactly():
     curve = risk_coverage([True] * 9 + [False], np.linspace(1.0, 0.1, 10))
     assert curve.coverage_at(0.9) == 1.0
+
+
+def test_the_order_of_equal_probabilities_does_not_matter():
+    assert ece_at_k([0] * 50 + [1] * 50, [[0]] * 100, [[0.5]] * 100) == 0.0

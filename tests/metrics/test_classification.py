@@ -91,3 +91,11 @@ def test_threshold_search_finds_the_best_micro_f1():
     expected = [f1_score(true.ravel(), probabilities.ravel() > threshold) for threshold in thresholds]
     np.testing.assert_allclose(search.f1, expected)
     assert search.best() == (thresholds[np.argmax(expected)], max(expected))
+
+
+def test_zeros_that_are_stored_are_no_labels():
+    true = sp.csr_array(np.array([[1, 0], [0, 1]]))
+    predicted = sp.csr_array((np.array([True, False, False, True]), ([0, 0, 1, 1], [0, 1, 0, 1])), shape=(2, 2))
+    counts = ClassCounts(2)
+    counts.add(true, predicted)
+    assert predicted.nnz == 4 and counts.micro_f1 == 1.0

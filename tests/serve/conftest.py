@@ -21,8 +21,8 @@ def served(model_file, tmp_path):
 
     made = []
 
-    def make(folder: str = "state", start: bool = True, path: Path = model_file, **settings):
-        model = ServedModel("things", path, tmp_path / folder, Settings(publish_every=0.0, poll=0.02, **settings))
+    def make(folder: str = "state", start: bool = True, path: Path = model_file, name: str = "things", **settings):
+        model = ServedModel(name, path, tmp_path / folder, Settings(publish_every=0.0, poll=0.02, **settings))
         made.append(model)
         if start:
             model.start()
@@ -36,7 +36,7 @@ def served(model_file, tmp_path):
 
 @pytest.fixture
 def client(served, model_file):
-    """`client(**options)` is an HTTP client of a service with the tiny model, or the one in `path`."""
+    """`client(**options)` is an HTTP client of a service with the tiny model, or the one in `path`, and one `also`."""
     import uvicorn
 
     from manyclass.serve.app import make_app
@@ -44,9 +44,10 @@ def client(served, model_file):
     httpx = pytest.importorskip("httpx", reason="the tests of the service require httpx")
     opened = []
 
-    def make(path: Path = model_file, **options):
+    def make(path: Path = model_file, also: Path | None = None, **options):
         model = served(start=False, path=path)
-        gate = make_app([model], **options)
+        others = [served("also", False, also, "also")] if also else []
+        gate = make_app([model, *others], **options)
         server = uvicorn.Server(uvicorn.Config(gate, port=0, log_config=None, timeout_graceful_shutdown=5))
         thread = threading.Thread(target=server.run)
         thread.start()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.datasets import make_blobs
 
 from manyclass import SGD, Hellinger, NormalizedAdaGrad, SpectralFilter, SpectralTreeClassifier, load_model
 from manyclass.core.model_file import ModelFormatError
@@ -380,3 +381,18 @@ def test_an_interrupt_is_a_keyboard_interrupt():
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert interrupted > 0
+
+
+def test_blocks_of_rows_have_space_for_all_leaves():
+    X, Y = make_text(0, 300, 20)
+    model = SpectralTreeClassifier(n_candidates=3, n_trees=3, beam=40, n_epochs=1, random_state=0)
+    model.fit(X, Y.argmax(axis=1))
+    assert model._model.width(model._options, model._state) >= 3 * 40
+
+
+def test_one_large_column_of_few():
+    """The quantile of five sizes must not be that of the largest."""
+    X, y = make_blobs(1000, 4, centers=40, cluster_std=0.3, random_state=0)
+    noise = np.random.default_rng(0).normal(0, 1e6, (1000, 1))
+    model = SpectralTreeClassifier(random_state=0).fit(np.hstack([X, noise])[:700], y[:700])
+    assert model.score(np.hstack([X, noise])[700:], y[700:]) > 0.5

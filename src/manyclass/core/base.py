@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d, validate_data
 
@@ -34,6 +34,7 @@ from .validation import (
     NARROW,
     are_labels,
     as_batch,
+    balanced_weights,
     blocks,
     check_labels,
     check_sparse,
@@ -124,7 +125,7 @@ class ManyClassifier(
             unknown = [label for label in self.class_weight if label not in known]
             if unknown:
                 raise ValueError(f"class_weight contains labels that are not in y: {unknown[:5]}.")
-        weights = weights * self._row_weights(classes, y)
+        weights = weights * self._row_weights(classes, y, weights)
         _check_some_weight(weights)
         rng = check_random_state(self.random_state)
         self._start(X, classes, len(classes), rng)
@@ -161,7 +162,7 @@ class ManyClassifier(
 
     def _train(self, X, labels, weights, rng) -> None:
         """Learn all rows in epochs; with early stopping, keep the epoch that was best on held-out rows."""
-        learned, held_out = self._hold_out(X.shape[0], rng)
+        learned, held_out = self._hold_out(weights, rng)
         best, best_state, waited = -np.inf, self._state, 0
         for epoch in range(self.n_epochs):
             order = rng.permutation(learned) if self.shuffle else learned
@@ -251,7 +252,7 @@ class ManyClassifier(
             missing = self._index.missing(new)
             if missing:
                 raise ValueError(f"y contains labels that are not in classes: {missing[:5]}.")
-        weights = weights * self._row_weights(None, y)
+        weights = weights * self._row_weights(None, y, weights)
         if not first:
             self._index.add(new)
         self._learn_stream(X, self._index.encode(y), weights, self._epochs_before())
@@ -318,9 +319,14 @@ class ManyClassifier(
         slots = draw_slots(replay, TIMES * BLOCK)
         rows = rows_of_slots(replay, slots, self.n_features_in_)
         before = seen.mass[0], seen.wrong_mass[0]
-        self._learn_batch(
-            as_batch(rows if sparse else rows.toarray()), replay.label[slots], replay.weight[slots], epoch
-        )
+        neighbors = self._state.pop("neighbors", None)  # which have these rows already
+        try:
+            self._learn_batch(
+                as_batch(rows if sparse else rows.toarray()), replay.label[slots], replay.weight[slots], epoch
+            )
+        finally:
+            if neighbors is not None:
+                self._state["neighbors"] = neighbors
         seen.mass[0], seen.wrong_mass[0] = before
 
     def _begin_epoch(self, epoch: int) -> None:
@@ -338,27 +344,31 @@ class ManyClassifier(
         self._learn(X, order, labels, weights, epoch, progress)
         return {"epoch": epoch + 1, "progressive_error": progressive_error(self._state["seen"])}
 
-    def _hold_out(self, n: int, rng) -> tuple[np.ndarray, np.ndarray]:
-        """(training rows, validation rows); without early stopping there are no validation rows."""
+    def _hold_out(self, weights: np.ndarray, rng) -> tuple[np.ndarray, np.ndarray]:
+        """(training rows, validation rows); without early stopping there are no validation rows.
+
+        Rows of weight 0 are in neither: they have no effect at all.
+        """
+        n = np.count_nonzero(weights)
         if not self.early_stopping:
-            return np.arange(n), np.empty(0, int)
+            return np.arange(len(weights)), np.empty(0, int)
         n_held = max(1, int(n * _VALIDATION_FRACTION))
         if n_held >= n:
             raise ValueError(f"early_stopping requires at least 2 rows, got {n}.")
-        shuffled = rng.permutation(n)
+        shuffled = np.flatnonzero(weights)[rng.permutation(n)]
         return np.sort(shuffled[n_held:]), np.sort(shuffled[:n_held])
 
-    def _row_weights(self, classes: np.ndarray | None, y: np.ndarray) -> np.ndarray | float:
-        """Weight of each row by its class."""
+    def _row_weights(self, classes: np.ndarray | None, y: np.ndarray, weights: np.ndarray) -> np.ndarray | float:
+        """Weight of each row by its class; rows of weight 0 are not counted."""
         if self.class_weight is None:
             return 1.0
         if isinstance(self.class_weight, str):
             assert classes is not None
-            weight = compute_class_weight("balanced", classes=classes, y=y)
-            return weight[np.searchsorted(classes, y)]
-        weights = [self.class_weight.get(label, 1.0) for label in y.tolist()]
-        _check_class_weights(weights)
-        return np.array(weights, float)
+            number = np.searchsorted(classes, y)
+            return balanced_weights(np.bincount(number, weights > 0, len(classes)))[number]
+        given = [self.class_weight.get(label, 1.0) for label in y.tolist()]
+        _check_class_weights(given)
+        return np.array(given, float)
 
     def estimate_memory(self, n_features, n_classes, sparse=False) -> int:
         """Approximate size of a trained model in bytes, before training.

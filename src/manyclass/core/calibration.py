@@ -287,7 +287,11 @@ def _line(x: np.ndarray, y: np.ndarray, weights: np.ndarray, increasing: bool = 
     if not len(x):
         return 1.0, 0.0
     (factor,), shift = _logistic(x[:, None], y, weights)
-    return np.clip(factor, _FLATTEST, _STEEPEST) if increasing else factor, shift
+    limited = np.clip(factor, _FLATTEST, _STEEPEST) if increasing else factor
+    if limited != factor:  # the mean probability is to stay that of the rows
+        share = (weights @ y + 1.0) / (weights.sum() + 2.0)
+        shift = float(_logit(np.array(share))) - limited * float(np.average(x, weights=weights))
+    return limited, shift
 
 
 def _logistic(X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float]:

@@ -105,7 +105,7 @@ def columns_of(sums: Sums, centre: bool) -> ColumnScaling | None:
         factor[spread == 0] = mean[spread == 0] == 0  # a column of zeros may be a word that is new to partial_fit
         return ColumnScaling(mean.astype(np.float32), factor.astype(np.float32))
     sizes = np.sqrt(square / np.maximum(1, sums.n_values))
-    most = FAR * np.quantile(sizes[sizes > 0], _LARGE) if sizes.any() else 0.0
+    most = FAR * np.quantile(sizes[sizes > 0], _LARGE, method="lower") if sizes.any() else 0.0
     if most == 0 or (sizes <= most).all():
         return None
     return ColumnScaling(np.zeros(len(sizes), np.float32), (most / np.maximum(sizes, most)).astype(np.float32))
@@ -125,7 +125,8 @@ def apply(state: State, batch: Batch, centred: bool | None = None) -> Batch:
         if not (is_centred(state) if centred is None else centred):
             return Csr(batch.indptr, batch.indices, batch.values * columns.factor[batch.indices])
         batch = dense(batch, len(columns.shift))  # a zero is no longer zero
-    return Dense((batch.values - columns.shift) * columns.factor)
+    with np.errstate(over="ignore"):  # scores that are not finite are an error later
+        return Dense((batch.values - columns.shift) * columns.factor)
 
 
 def dense(batch: Batch, n_features: int) -> Dense:

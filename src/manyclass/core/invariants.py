@@ -111,13 +111,15 @@ def check_squares(name: str, grad_sq: np.ndarray, shape: tuple[int, ...]) -> Non
     need(grad_sq.shape == shape, f"{name}.grad_sq has the shape {grad_sq.shape}, not {shape}.")
 
 
-def check_candidates(candidates: Candidates, n_labels: int) -> None:
-    """Lists of existing labels."""
+def check_candidates(candidates: Candidates, n_labels: int, most: int) -> None:
+    """Lists of different labels that exist, with space for `most` at most."""
     slots = candidates.label.shape[1]
-    need(slots > 0, "candidates.label has no slots.")
+    need(1 <= slots <= most, f"candidates.label has {slots} slots, not 1 to {most}.")
     need_range("candidates.size", candidates.size, 0, slots + 1)
     used = np.arange(slots) < candidates.size[:, None]
     need_range("candidates.label", candidates.label[used], 0, n_labels)
+    in_order = np.sort(np.where(used, candidates.label, -1 - np.arange(slots)), axis=1)
+    need((np.diff(in_order, axis=1) > 0).all(), "candidates.label has a label twice at one node.")
 
 
 def check_scale(scale: Scale, n_features: int) -> None:

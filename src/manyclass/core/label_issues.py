@@ -131,7 +131,7 @@ class LabelIssuesMixin:
         y = np.asarray(y).ravel()
         if hasattr(self, "_from_table"):  # texts, for a model of the command line or a pipeline
             X = self._from_table(X)
-        X = X if sp.issparse(X) or hasattr(X, "iloc") else np.asarray(X)
+        X = X.tocsr() if sp.issparse(X) else X if hasattr(X, "iloc") else np.asarray(X)
         if X.shape[0] != len(y):
             raise ValueError(f"X has {X.shape[0]} rows but y has {len(y)}.")
         if int(cv) > len(y):

@@ -109,7 +109,8 @@ def check_table(table: Any, n_nodes: int, n_labels: int) -> None:
     """ModelFormatError unless searches end and find every key, all nodes and labels exist, and no mass is negative."""
     need(is_power(len(table.key)), f"the table has {len(table.key)} entries, not a power of two.")
     full = table.key != EMPTY
-    need(table.n_entries[0] == full.sum() < len(table.key), f"table.n_entries is {table.n_entries[0]}.")
+    need(table.n_entries[0] == full.sum(), f"table.n_entries is {table.n_entries[0]}, not {full.sum()}.")
+    need(2 * full.sum() <= len(table.key), "the table has too few empty entries.")
     need_range("nodes of table.key", table.key[full] >> 32, 0, n_nodes)
     need_range("labels of table.key", table.key[full] & 0xFFFFFFFF, 0, n_labels)
     need(not full.any() or first_misplaced(table.key) < 0, "a key of the table is not where a search would find it.")

@@ -62,8 +62,9 @@ class ModelLock:
             with self._changed:
                 self.writers.discard(thread)
                 self.readers.pop(thread, None)
-                self.readers.update(dict.fromkeys(self._waiting, True))
-                self._waiting.clear()
+                if not self.writers & self.readers.keys():  # one may be inside if this one was interrupted in its wait
+                    self.readers.update(dict.fromkeys(self._waiting, True))
+                    self._waiting.clear()
                 self._changed.notify_all()
 
     def __reduce__(self) -> tuple:

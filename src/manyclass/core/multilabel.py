@@ -1,5 +1,6 @@
 """Classifiers that learn all rows at once in `fit`, and accept several labels per row as a matrix of zeros and ones."""
 
+from collections.abc import Sequence
 from functools import reduce
 from operator import add
 from typing import Any
@@ -97,7 +98,7 @@ class MultilabelClassifier(ManyClassifier):
         self.__dict__.pop("_threshold", None)
         if not self._multilabel:
             return super()._fit(X, y, sample_weight)
-        self._names = column_names(y) if hasattr(y, "columns") else None
+        self._names = column_names(y, 0) if hasattr(y, "columns") else None
         self._check_options()
         X, matrix, weights = self._check_matrix(X, y, sample_weight, reset=True)
         if matrix.nnz == 0:
@@ -165,10 +166,10 @@ class MultilabelClassifier(ManyClassifier):
         if first:
             self._start(X, np.arange(matrix.shape[1]), 0, check_random_state(self.random_state))
         else:
-            self._check_width(matrix)
-            self._index.add(np.arange(len(self._index), matrix.shape[1]))
+            self._check_columns(y, matrix)
             if self._names is not None:
-                self._names = self._names + column_names(y)[len(self._names) :]
+                self._names = self._names + column_names(y, matrix.shape[1])[len(self._names) :]
+            self._index.add(np.arange(len(self._index), matrix.shape[1]))
             matrix = current_columns(matrix, self._index)
         self._learn(X, np.arange(X.shape[0]), labels_of(matrix), weights, self._epochs_before())
         return self
@@ -222,7 +223,14 @@ class MultilabelClassifier(ManyClassifier):
             f"of {len(self._index)} columns (a sparse one if there is a single column)."
         )
 
-    def _check_width(self, matrix) -> None:
+    def _check_names(self, names: Sequence[str] | None) -> None:
+        """ValueError unless the names of the columns of y, if known, are those of the labels."""
+        for place, (name, given) in enumerate(zip(self._names or [], names or [], strict=False)):
+            if name != given:
+                raise ValueError(f"Column {place} of y is {given!r}, but label {place} of the model is {name!r}.")
+
+    def _check_columns(self, y, matrix) -> None:
+        self._check_names(column_names(y, 0) if hasattr(y, "columns") else None)
         if matrix.shape[1] < len(self._index):
             raise ValueError(
                 f"y has {matrix.shape[1]} columns but the model has {len(self._index)} labels: pass a column for each "
@@ -363,7 +371,7 @@ class MultilabelClassifier(ManyClassifier):
 
     def _true_matrix(self, X, y) -> sp.csr_array:
         matrix = as_indicator(y, X.shape[0])
-        self._check_width(matrix)
+        self._check_columns(y, matrix)
         return joined_columns(matrix, self._index)
 
     def estimate_memory(self, n_features, n_classes, sparse=False, multilabel=False) -> int:
@@ -418,9 +426,9 @@ def params_for_threshold(rng) -> dict[str, Any]:
     return {"threshold": _THRESHOLD, "random_state": int(rng.randint(np.iinfo(np.int32).max)), "verbose": 0}
 
 
-def column_names(y: Any) -> list[str]:
-    """The names of the columns of y, or their numbers."""
-    return [str(name) for name in getattr(y, "columns", range(y.shape[1]))]
+def column_names(y: Any, n_columns: int) -> list[str]:
+    """The names of the columns of y, or the numbers of its `n_columns` columns if they have none."""
+    return [str(name) for name in getattr(y, "columns", range(n_columns))]
 
 
 def labels_of(matrix: sp.csr_array) -> Labels:

@@ -467,7 +467,7 @@ def check_tree(tree: GrownTree, n_out: int = 0) -> None:
     inner = nodes[tree.children[nodes, 0] >= 0]
     own = (tree.parent[tree.children[inner]] == inner[:, None]).all()
     need(own, "a node comes before its parent: it is not its parent's child.")
-    need(1 <= tree.n_identities[0] < 1 << 31, f"tree.n_identities is {tree.n_identities[0]}.")
+    need(1 <= tree.n_identities[0] <= 1 << 30, f"tree.n_identities is {tree.n_identities[0]}.")  # 2^30 more fit
     need_range("tree.identity", tree.identity[:n], 0, int(tree.n_identities[0]))
     need(len(np.unique(tree.identity[nodes])) == len(nodes), "two nodes have one identity.")
 

@@ -35,6 +35,7 @@ from .validation import (
 from .vocabulary import current_predictions, current_scores
 
 DENSE_LIMIT = 1 << 30  # bytes of a dense array of probabilities
+_MOST_THREADS = 256
 
 
 def has_tree(estimator: Any) -> bool:
@@ -379,7 +380,9 @@ class PredictionMixin:
         n_classes, options, model = len(self._index), self._prediction_options(), self._model
         few = getattr(model, "ROWS_PER_THREAD", 256)
         if X.shape[0] <= (few if k == 1 else 1):  # one call, without the overhead of blocks and threads
-            return model.predict(options, self._state, self._batch(X), k, n_classes)
+            found = model.predict(options, self._state, self._batch(X), k, n_classes)
+            _check_scores(found.scores)
+            return found
 
         def predict(block):
             return model.predict(options, self._state, self._batch(rows_between(X, *block)), k, n_classes)
@@ -512,7 +515,8 @@ class PredictionMixin:
             return False
         if sparse:
             return X.format == "csr" and rows_are_sound(X)
-        return X.flags.c_contiguous and bool(np.isfinite(X.sum()))
+        with np.errstate(over="ignore", invalid="ignore"):  # a sum that overflows is looked into
+            return X.flags.c_contiguous and bool(np.isfinite(X.sum()))
 
 
 class Predictor:
@@ -580,7 +584,8 @@ def _one_row(row, n_features: int) -> Batch:
             f"got {got}."
         )
     indptr, indices, values = row.indptr, row.indices, row.data
-    if not is_inside(indptr, indices, len(values), n_features):
+    whole = indptr.dtype.kind == indices.dtype.kind == "i"
+    if not whole or not is_inside(indptr, indices, len(values), n_features):
         raise ValueError(f"The row is not a valid CSR matrix with columns from 0 to {n_features - 1}.")
     if n_features <= NARROW:
         return as_batch(row)
@@ -626,10 +631,10 @@ def progressive_error(seen) -> float:
 def n_threads(n_jobs: object) -> int:
     """Number of threads for scikit-learn's `n_jobs`: None is 1, -1 all available cores, -2 all but one.
 
-    Available cores are those that CPU affinity and container limits allow.
+    Available cores are those that CPU affinity and container limits allow. More than 256 threads are never used.
     """
     if n_jobs is None:
         return 1
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or int(n_jobs) == 0:
         raise ValueError(f"n_jobs must be None or an integer other than 0, got {n_jobs!r}.")
-    return int(n_jobs) if int(n_jobs) > 0 else max(1, joblib.cpu_count() + 1 + int(n_jobs))
+    return min(int(n_jobs), _MOST_THREADS) if int(n_jobs) > 0 else max(1, joblib.cpu_count() + 1 + int(n_jobs))

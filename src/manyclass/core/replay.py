@@ -20,6 +20,7 @@ from .inputs import span, value
 from .invariants import need, need_range
 from .rng import uniform
 from .state import Array, Field, cut, make, resize
+from .validation import HEAVIEST
 
 BLOCK = 16  # rows between two repetitions
 TIMES = 2  # earlier rows repeated for each new row
@@ -42,7 +43,7 @@ class Replay(NamedTuple):
     begin: Annotated[Array, Field("i8", ("slot",))]
     length: Annotated[Array, Field("i8", ("slot",))]
     label: Annotated[Array, Field("i4", ("slot",))]
-    weight: Annotated[Array, Field("f8", ("slot",))]
+    weight: Annotated[Array, Field("f8", ("slot",), limit=1.01 * HEAVIEST**2)]  # of the row times that of its class
     feature: Annotated[Array, Field("i4", ("entry",))]
     value: Annotated[Array, Field("f4", ("entry",))]
     seen: Annotated[Array, Field("i8", ("label",))]  # rows of each label so far
@@ -218,6 +219,7 @@ def check_replay(replay: Replay, n_features: int, n_labels: int) -> None:
     inside = (replay.begin[used] + length[used] <= count[N_ENTRIES]).all()
     need(inside, "a row of replay ends behind the last value.")
     need(count[N_KEPT] == length[used].sum(), "replay.counter and replay.length contradict each other.")
+    need(count[N_KEPT] <= count[N_ENTRIES], "rows of replay share values.")
     need(count[N_LABELS] == np.count_nonzero(replay.seen), "replay.counter and replay.seen contradict each other.")
     kept = np.bincount(replay.label[used], minlength=len(replay.seen))
     need(np.array_equal(kept, replay.kept), "replay.kept and replay.label contradict each other.")

@@ -1,7 +1,7 @@
 """Taxonomies: a tree over the labels that the user has, and predictions of its inner nodes where a label is unsure."""
 
 from collections.abc import Callable, Iterable, Mapping
-from numbers import Real
+from numbers import Integral, Real
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -11,9 +11,11 @@ from ..io.texts import find_text, pack_texts, replace_text, unpack_texts
 from .invariants import need, need_range
 from .locks import reads
 from .state import Array, Field, State
+from .validation import is_missing
 
 SEPARATOR = ">"
 MAX_DEPTH = 1000  # levels
+_MOST_ABOVE, _ABOVE_EACH = 1 << 24, 32  # pairs of a node and a node above it: so many, and so many more for each node
 JOINT = " > "  # between the names of a path, where it is written as one text
 
 
@@ -83,7 +85,7 @@ class Taxonomy:
         Parameters
         ----------
         parents : mapping of label to parent
-            A parent is another key, or None or "" at the top. A parent that is not a key is at the top as well.
+            A parent is another key, or None, NaN or "" at the top. A parent that is not a key is at the top as well.
 
         Returns
         -------
@@ -93,7 +95,8 @@ class Taxonomy:
         for label, above in parents.items():
             if isinstance(above, (list, tuple, set, dict)):
                 raise ValueError(f"The parent of {label!r} is a {type(above).__name__}: pass one parent per label.")
-        known = {_key(label): _key(above) for label, above in parents.items()}
+        whole = all(isinstance(label, Integral) for label in parents)  # pandas makes floats of them beside NaN
+        known = {_key(label): _key(_parent(above, whole)) for label, above in parents.items()}
         if "" in known:
             raise ValueError("A label of the hierarchy is empty or None: leave it out, the root needs no entry.")
         keys = list(dict.fromkeys(["", *known, *known.values()]))
@@ -211,6 +214,13 @@ def _key(label: Any) -> str:
     return "" if label is None else str(label)
 
 
+def _parent(above: Any, whole: bool) -> Any:
+    """A parent, None if it is missing; `whole`: labels are integers."""
+    if is_missing(above):
+        return None
+    return int(above) if whole and isinstance(above, float) and above.is_integer() else above
+
+
 def _depths(parent: np.ndarray, keys: np.ndarray) -> np.ndarray:
     """The depth of each node, or a ValueError for a parent that does not exist or a cycle."""
     n = len(parent)
@@ -225,6 +235,8 @@ def _depths(parent: np.ndarray, keys: np.ndarray) -> np.ndarray:
         inner = at > 0
         level, at = level[inner], parent[at[inner]]
         if not len(level):
+            if depth.sum(dtype=np.int64) > _MOST_ABOVE + _ABOVE_EACH * n:
+                raise ValueError(f"The hierarchy of {n} nodes is too deep: {depth.mean():.0f} levels on average.")
             return depth
     chain, above = {int(level[0]): 0}, int(parent[level[0]])
     while above > 0 and above not in chain:

@@ -16,6 +16,8 @@ SGD, ADAGRAD, NORMALIZED_ADAGRAD = 0, 1, 2
 # The inverse of a smaller number overflows float32.
 SMALLEST = np.float32(1e-37)
 
+LONGEST_ROW = 16.0  # times the typical squared length: one long row must not change what is typical
+
 # DIFFERS [RT Alg. 3, 4]: gradients below this are skipped. They change nothing measurable, and most gradients of a
 # converged model are this small.
 NEGLIGIBLE = 1e-3
@@ -68,8 +70,9 @@ def observe_scale(scale, batch, i):
                     scale.inverse[f] = np.float32(1.0) / v
                 z = v * scale.inverse[f]
                 normalized += z * z
+    usual = scale.sq_norm[0] / scale.n_rows[0] if scale.sq_norm[0] > 0.0 else np.inf
     scale.n_rows[0] += 1.0
-    scale.sq_norm[0] += sq_norm
+    scale.sq_norm[0] += min(sq_norm, LONGEST_ROW * usual)
     scale.normalized[0] += normalized
     return sq_norm
 

@@ -110,6 +110,11 @@ def check_weights(sample_weight, n: int) -> np.ndarray:
     return weights
 
 
+def balanced_weights(counts: np.ndarray) -> np.ndarray:
+    """The weight of each class for `class_weight="balanced"`, from its rows with a weight above 0."""
+    return counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1.0))
+
+
 def check_propensity(propensity: Any, n_classes: int) -> np.ndarray:
     """One number above 0 and at most 1 for each class."""
     values = np.asarray(propensity, np.float64)
@@ -158,6 +163,8 @@ def check_labels(y: Any, name: str = "y") -> None:
         labels = labels[:, 0]
     elif labels.ndim == 1 and labels.dtype.kind == "U" and isinstance(y, (list, tuple)):
         labels = np.fromiter(y, object, len(y))  # numpy converts numbers among text to text
+    if labels.dtype.kind in "mM":
+        raise ValueError(f"{name} contains dates or times: convert them to text, for example with .astype(str).")
     if labels.ndim == 1 and labels.dtype.kind in "OS":
         _check_objects(labels.tolist(), name)
 
@@ -169,10 +176,15 @@ def _is_a_matrix(name: str, shape: tuple) -> ValueError:
     )
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a cell has no value: None, NaN, and those of pandas."""
+    missing = value is None or type(value).__name__ in ("NAType", "NaTType")
+    return missing or (isinstance(value, float) and value != value)
+
+
 def _check_objects(labels: list, name: str) -> None:
     for i, label in enumerate(labels):
-        missing = label is None or type(label).__name__ in ("NAType", "NaTType")
-        if missing or (isinstance(label, float) and label != label):
+        if is_missing(label):
             raise ValueError(f"Input {name} contains NaN or None: row {i} has no label.")
         if isinstance(label, _NOT_ONE_LABEL):
             raise ValueError(

@@ -14,6 +14,7 @@ from ..core.calibration import FEWEST
 from ..core.invariants import check_training
 from ..core.multilabel import params_for_threshold, rows_for_threshold
 from ..core.steps import add
+from ..core.validation import balanced_weights
 from ..label_tree.estimator import MOST_FITTED, LabelTreeClassifier
 from ..label_tree.fit import Sizes, fit_parts
 from ..label_tree.parts import n_rows_of
@@ -192,9 +193,12 @@ random_state, verbose
                 if names is not None and known is not None and names.tolist() != known.tolist():
                     raise ValueError("The names of the features are not those of the model, or in another order.")
                 names = known
+                local._check_names(info.label_names)
             if hasattr(local, "feature_names_in_"):
                 del local.feature_names_in_  # rows are plain arrays from here on
             local = learn_partitions(run, local, checked)
+            if local._names is not None and info.label_names is not None:
+                local._names = list(info.label_names)
             if names is not None:
                 local.feature_names_in_ = names
             if info.multilabel and not fitted:
@@ -281,7 +285,7 @@ random_state, verbose
         if self.class_weight != "balanced":
             return classes, self.class_weight
         counts = run.get(run.combine(add, run.each(count_labels, [checked], run.share(classes))))
-        return classes, counts.sum() / (len(classes) * counts.astype(float))
+        return classes, balanced_weights(counts)
 
     def to_local(self) -> LabelTreeClassifier:
         """The model as a `LabelTreeClassifier`, for prediction, `save` and `partial_fit` in this process."""

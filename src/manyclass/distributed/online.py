@@ -39,8 +39,11 @@ def _check_mergeable(model: LabelTreeClassifier) -> None:
         raise ValueError("partial_fit cannot merge models with removed or merged classes: use to_local().partial_fit.")
 
 
-def _new_labels(checked: Checked, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The labels that the model does not know, and the first row of each, if possible one with a weight above 0."""
+def _new_labels(checked: Checked, known: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The labels that the model does not know, the first row of each, and whether its weight is above 0.
+
+    If possible, it is.
+    """
     if sp.issparse(checked.y):
         labels = labels_of(checked.y)
         label, row = labels.label, np.repeat(np.arange(checked.y.shape[0]), np.diff(labels.pointer))
@@ -49,18 +52,21 @@ def _new_labels(checked: Checked, known: np.ndarray) -> tuple[np.ndarray, np.nda
     new = np.flatnonzero(~np.isin(label, known)) if len(known) else np.arange(len(label))
     new = new[np.argsort(checked.weight[row[new]] == 0, kind="stable")]
     found, place = np.unique(label[new], return_index=True)
-    return found, row[new[place]]
+    rows = row[new[place]]
+    return found, rows, checked.weight[rows] > 0
 
 
-def _once(found: list[tuple[np.ndarray, np.ndarray]]) -> list[np.ndarray]:
-    """The rows of each partition whose label no earlier partition has."""
-    seen: set = set()
-    out = []
-    for labels, rows in found:
-        listed = labels.tolist()
-        out.append(np.unique(rows[[label not in seen for label in listed]]) if listed else rows[:0])
-        seen.update(listed)
-    return out
+def _once(found: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> list[np.ndarray]:
+    """The rows of each partition whose label no earlier partition has, if possible with a weight above 0."""
+    home: dict[Any, int] = {}
+    for wanted in (True, False):
+        for part, (labels, _, heavy) in enumerate(found):
+            for label in labels[heavy == wanted].tolist():
+                home.setdefault(label, part)
+    return [
+        np.unique(rows[np.array([home[label] == part for label in labels.tolist()], bool)])
+        for part, (labels, rows, _) in enumerate(found)
+    ]
 
 
 def _unpack(model: LabelTreeClassifier) -> None:

@@ -1,5 +1,6 @@
 """Predictions on many machines: blocks of Dask arrays, and one function of Arrow tables for Dask, Ray and Spark."""
 
+import os
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from os import PathLike, fspath
@@ -47,9 +48,15 @@ def _topk(block: Any, model: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
     return model.predict_topk(block, k)
 
 
-@lru_cache(maxsize=4)
 def _model_at(path: str) -> Any:
     """The model of a file, mapped once per process; processes of one machine share its memory."""
+    found = os.stat(path)
+    return _mapped(path, (found.st_ino, found.st_mtime_ns, found.st_size))
+
+
+@lru_cache(maxsize=4)
+def _mapped(path: str, state: tuple[int, ...]) -> Any:
+    """The model of a file; `state` is another one if the file was replaced."""
     return load_model(path)
 
 
@@ -92,7 +99,7 @@ class TopK:
 
     With Dask, Ray and Spark::
 
-        frame.map_partitions(TopK(path))                                      # a Dask data frame
+        frame.map_partitions(TopK(path), meta={"labels": object, "scores": object})         # a Dask data frame
         dataset.map_batches(TopK(path), batch_format="pyarrow")               # Ray Data
         frame.mapInArrow(TopK(path).batches, "labels array<long>, scores array<double>")    # Spark
     """
@@ -114,11 +121,13 @@ class TopK:
     def _predict(self, table: pa.Table | pa.RecordBatch) -> pa.Table:
         model = _model_at(self.path)
         kept = {name: table.column(name) for name in self.keep}
-        n, number = table.num_rows, model.classes_.dtype.kind in "iu"
+        names = model.label_names_  # of several labels per row
+        n, number = table.num_rows, names is None and model.classes_.dtype.kind in "iu"
         kind = pa.int64() if number else pa.string()
         labels, scores = np.empty((0, self.k), object), np.empty((0, self.k))
         if n:
             labels, scores = model.predict_topk(_rows(table, model), min(self.k, model._index.n_current))
+            labels = labels if names is None else np.array(names, object)[labels]
         ends = np.arange(n + 1) * labels.shape[1]
         flat = pa.array(labels.ravel() if number or not n else [str(label) for label in labels.ravel()], kind)
         columns = {

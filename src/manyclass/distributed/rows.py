@@ -89,7 +89,7 @@ def check(part: tuple, estimator: LabelTreeClassifier, number: int) -> tuple[Che
     if not (X.shape[0] if hasattr(X, "shape") else len(X)):
         return Checked(X, y, np.empty(0)), Info(0, 0, False, None, False, 0, (), 0, 0)
     label_type: tuple
-    label_names = tuple(column_names(y)) if is_indicator(y) and hasattr(y, "columns") else None
+    label_names = tuple(column_names(y, 0)) if is_indicator(y) and hasattr(y, "columns") else None
     try:
         if is_indicator(y):
             X, y, weight = estimator._check_matrix(X, y, weight, reset=True)
@@ -148,8 +148,8 @@ def labels_in(checked: Checked) -> Array:
 
 
 def count_labels(checked: Checked, classes: Array) -> Array:
-    """The rows of each class."""
-    return np.bincount(np.searchsorted(classes, checked.y), minlength=len(classes))
+    """The rows of each class with a weight above 0."""
+    return np.bincount(np.searchsorted(classes, checked.y), checked.weight > 0, len(classes))
 
 
 def encode(checked: Checked, classes: Array | None, class_weight: Any) -> Given:

@@ -16,6 +16,9 @@ _OPTIONS: dict[type, tuple[str, ...]] = {  # what `transform` depends on
 }
 _KINDS = {kind.__name__: kind for kind in _OPTIONS}
 _MOST_WORDS = 20  # of an n-gram
+# Characters or classes of characters, of which only the last is repeated: other patterns may take for ever on a text.
+_ITEM = r"(?:\\[wWdDsS]|\[\^?(?:\\.|[^\\\[\]])+\]|\w)"
+_SAFE = re.compile(rf"(?:\(\?[aiu]+\))?(?:\\b)?(\()?{_ITEM}+(?:[+*]|\{{\d+,?\d*\}})?(?(1)\))(?:\\b)?")
 
 
 def to_values(vectorizer: Any) -> dict[str, Any]:
@@ -33,6 +36,7 @@ def to_values(vectorizer: Any) -> dict[str, Any]:
     if isinstance(stored["stop_words"], (list, set, frozenset)):
         stored["stop_words"] = sorted(stored["stop_words"])
     stored["ngram_range"] = list(stored["ngram_range"])
+    _check_pattern(stored)
     return {"kind": kind.__name__, "dtype": np.dtype(options["dtype"]).name, **stored}
 
 
@@ -55,6 +59,7 @@ def from_file(values: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     if len(lengths) != 2 or not all(type(n) is int and 1 <= n <= _MOST_WORDS for n in lengths):
         raise ValueError(f"the vectorizer has an ngram_range of {lengths!r}")
     options |= {"ngram_range": tuple(lengths), "dtype": np.dtype(values["dtype"]).type}
+    _check_pattern(options)
     if kind is not HashingVectorizer:
         options["vocabulary"] = unpack_texts(arrays["words.bytes"], arrays["words.end"])
     smooth = options.pop("smooth_idf", True)  # without it, scikit-learn would divide by 0 here
@@ -70,6 +75,16 @@ def from_file(values: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
             raise ValueError("the weights of words are invalid")
         out.idf_ = idf
     return out
+
+
+def _check_pattern(options: dict[str, Any]) -> None:
+    """ValueError unless words are found in time proportional to the text."""
+    pattern = options["token_pattern"]
+    if options["analyzer"] == "word" and not (isinstance(pattern, str) and _SAFE.fullmatch(pattern)):
+        raise ValueError(
+            f"token_pattern={pattern!r} of the vectorizer cannot be saved: a model file accepts a sequence of "
+            r"characters or classes such as \w, \S or [a-z], of which only the last is repeated."
+        )
 
 
 def width_of(vectorizer: Any) -> int:

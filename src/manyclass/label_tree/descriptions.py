@@ -9,8 +9,9 @@ from sklearn.utils.validation import column_or_1d
 from ..core.classes import ClassIndex
 from ..core.validation import check_labels, without_padding
 
-# Weights of a description as a row: of a label that has rows, and of one without any. Chosen on held-out training rows
-# of WordNet (docs/label_descriptions.md): more helps labels without rows and costs accuracy of the others.
+# Weights of a description, times the mean weight of the rows: of a label that has rows, and of one without any. Chosen
+# on held-out training rows of WordNet (docs/label_descriptions.md): more helps labels without rows and costs accuracy
+# of the others.
 WITH_ROWS, ALONE = 1.0, 2.0
 
 
@@ -34,16 +35,17 @@ def split_descriptions(label_features: Any) -> tuple[np.ndarray, Any]:
     return labels, vectors
 
 
-def weights_of(labels: np.ndarray, known: Any) -> np.ndarray:
-    """The weight of each description; `known` are the labels that have rows."""
-    return np.where(np.isin(labels, known), WITH_ROWS, ALONE)
+def weights_of(labels: np.ndarray, known: Any, weights: np.ndarray) -> np.ndarray:
+    """The weight of each description; `known` are the labels that have rows, `weights` those of the rows."""
+    usual = weights[weights > 0].mean() if (weights > 0).any() else 1.0
+    return usual * np.where(np.isin(labels, known), WITH_ROWS, ALONE)
 
 
 def with_rows(X: Any, y: np.ndarray, weights: np.ndarray, described: tuple[np.ndarray, Any], known: Any) -> tuple:
     """The rows with the descriptions before them. `known` are labels that have had rows before."""
     labels, vectors = described
     ClassIndex(np.unique(y)).check_kind(labels)
-    own = weights_of(labels, np.concatenate([np.unique(y), known]))
+    own = weights_of(labels, np.concatenate([np.unique(y), known]), weights)
     return _stack(vectors, X), np.concatenate([labels, y]), np.concatenate([own, weights])
 
 
@@ -51,7 +53,7 @@ def with_columns(X: Any, matrix: Any, weights: np.ndarray, described: tuple[np.n
     """The same for a matrix of labels, whose column numbers are the labels."""
     labels, vectors = described
     indicator = columns_of(labels, matrix.shape[1]).astype(matrix.dtype)
-    own = weights_of(labels, np.concatenate([np.unique(matrix.indices), known]))
+    own = weights_of(labels, np.concatenate([np.unique(matrix.indices), known]), weights)
     matrix = sp.csr_array(sp.vstack([indicator, matrix], format="csr"))
     return _stack(vectors, X), matrix, np.concatenate([own, weights])
 

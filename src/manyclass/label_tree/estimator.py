@@ -306,7 +306,8 @@ class LabelTreeClassifier(MultilabelClassifier):
                     raise ValueError("sample_weight has the weights of rows, but there are only descriptions.")
                 labels, vectors = described
                 y_described = columns_of(labels, len(self._index)) if self._is_multilabel else labels
-                return self._partial_fit(vectors, y_described, classes, weights_of(labels, self._known_labels()))
+                own = weights_of(labels, self._known_labels(), np.empty(0))
+                return self._partial_fit(vectors, y_described, classes, own)
             self._described = described
             self._partial_fit(X, without_padding(y), without_padding(classes), sample_weight)
             self._described = None

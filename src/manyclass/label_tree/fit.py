@@ -45,6 +45,7 @@ from .parts import (
     sparse_sums,
     sums,
     take,
+    take_numbered,
     take_rows,
     times,
     used_features,
@@ -63,6 +64,7 @@ N_SAMPLE = 1 << 14  # (node, row) pairs from which the start is calibrated
 # of routers up to 0.7 times it. On held-out rows of text, 1 is more accurate than 0.1 with 4 rows per label; 0.4 is
 # less accurate with 18.
 _SMALLEST, _LEAST, _MOST, _ROUTERS = 4.0, 0.1, 1.0, 0.7
+_LONG = 256.0  # non-zeros per row above which the threshold is lower
 MOST_RECORDS = 1 << 18  # blocks that one call of the trainer may write: bounds its memory
 _POWER_STEPS, _SWEEPS = 2, 10  # of the randomised SVD, of two-means
 _NEWTON_STEPS, _PENALTY = 50, 1e-3  # of the calibration
@@ -129,6 +131,7 @@ def fit_parts(run: Any, options: Options, given: list, sizes: Sizes, report: Cal
     most_rows = int(counts.label.max())
     mass = run.get(run.combine(add, run.each(mass_of, [parts], heaviest, most_rows, n_classes))).sum(axis=0)
     new: State = {"scale": run.get(scale), "seen": make(Seen), "run": make(Run)}
+    mass *= mean_weight  # in the unit of the given weights, which `partial_fit` continues with
     new["run"].mass[0] = mass.sum()
     new["seen"].n_rows[0], new["seen"].n_labels[0] = counts.n_rows, np.count_nonzero(counts.label)
     calibrated = options
@@ -201,7 +204,7 @@ def _strength(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start) -> fl
 
     Rows count equally, whatever their weights.
     """
-    run, smallest = plan.run, smallest_weight(plan.counts.label, plan.sparse, True)
+    run, smallest = plan.run, smallest_weight(plan.counts, plan.sparse, True)
     held = run.call(_held_out, *_sample(plan, _picker(plan), pairs, n_pairs))
     jobs = [_Job(plan.options._replace(C=C), start, smallest, True) for C in (plan.options.C, WEAKER_C)]
     before, after = run.get(run.each(_is_right, [jobs], held, plan.tree, plan.scale))
@@ -263,7 +266,8 @@ def _neighbors(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start) -> N
     kept = rows_to_keep(labels, weights, n_features, len(plan.counts.label), options.seed)
     if not len(kept):
         return None
-    pieces, most, rng = _sample(plan, take_rows, pairs, n_pairs)
+    taken = take_numbered if _picker(plan) is take else take_rows
+    pieces, most, rng = _sample(plan, taken, pairs, n_pairs)
     job = _Job(options, start, np.float32(0.0), True)
     ranking = run.get(run.call(_ranking, pieces, plan.tree, plan.scale, job, kept, most, rng))
     if ranking is None:
@@ -396,20 +400,25 @@ def _train(plan: _Plan, pairs: list, costs: np.ndarray, start: Start, leaf: bool
     options = plan.options
     if not leaf and options.margin > 0.0:  # paths are chosen by probabilities, which the logistic loss estimates
         options = options._replace(margin=0.0, C=ROUTER_C * options.C)
-    job = _Job(options, start, smallest_weight(plan.counts.label, plan.sparse, leaf), leaf)
+    job = _Job(options, start, smallest_weight(plan.counts, plan.sparse, leaf), leaf)
     return plan.run.chunks(_picker(plan), train_nodes, [plan.parts, pairs], chunks, plan.tree, plan.scale, job)
 
 
-def smallest_weight(rows_of_labels: np.ndarray, sparse: bool, leaf: bool) -> np.float32:
+def smallest_weight(counts: Counts, sparse: bool, leaf: bool) -> np.float32:
     """The absolute value up to which weights are left out, in leaves or in routers."""
-    if not sparse or not rows_of_labels.any():
+    if not sparse or not counts.n_labels:
         return np.float32(0.0)
-    return np.float32(threshold_of(rows_of_labels.sum() / np.count_nonzero(rows_of_labels), leaf))
+    rows_per_label = counts.n_labels / np.count_nonzero(counts.label)
+    return np.float32(threshold_of(rows_per_label, counts.values.sum() / counts.n_labels, leaf))
 
 
-def threshold_of(rows_per_label: float, leaf: bool) -> float:
-    """The absolute value up to which weights of sparse rows are left out."""
-    return max(_LEAST, min(_SMALLEST / rows_per_label, _MOST) * (1.0 if leaf else _ROUTERS))
+def threshold_of(rows_per_label: float, n_nonzero: float, leaf: bool) -> float:
+    """The absolute value up to which weights of sparse rows with `n_nonzero` values on average are left out.
+
+    The values of longer rows are smaller after they are scaled to length 1, and so are the weights.
+    """
+    smallest = max(_LEAST, min(_SMALLEST / rows_per_label, _MOST) * (1.0 if leaf else _ROUTERS))
+    return smallest * min(1.0, math.sqrt(_LONG / max(n_nonzero, 1.0)))
 
 
 def train_nodes(pieces: list, tree: LabelTree, scale: Scale, job: _Job) -> Weights:

@@ -19,7 +19,7 @@ from ..core.inputs import Batch, span, squared_length
 from ..core.losses import SOFTMAX, log_sigmoid, log_sum, sigmoid
 from ..core.state import Array, Field, Scale, Seen
 from ..core.topk import offer
-from ..core.updates import count_prediction
+from ..core.updates import LONGEST_ROW, count_prediction
 from ..jit import device, inlined, kernel
 from .growth import MAX_LEVELS, Halves, adopt, can_split, split
 from .weights import (
@@ -171,7 +171,7 @@ def row_factor(scale, batch, i, options):
     sq_norm = squared_length(batch, i)
     if not options.normalize and scale.n_rows[0] > 0.0:
         # A row far longer than usual must not ruin the model.
-        sq_norm = max(scale.sq_norm[0] / scale.n_rows[0], sq_norm / 16.0)
+        sq_norm = max(scale.sq_norm[0] / scale.n_rows[0], sq_norm / LONGEST_ROW)
     return np.float32(1.0 / math.sqrt(sq_norm)) if sq_norm > 1e-60 else np.float32(0.0)
 
 
@@ -514,8 +514,9 @@ def _learn_rows(tree, blocks, stream, rows, labels, begin, options, search, halv
             while node >= 0:
                 add_to_total(blocks, node, place, batch, i, rows.factor[i] * np.float32(weight))
                 node, place = np.int64(tree.parent[node]), tree.place[node]
+        longest = LONGEST_ROW * scale.sq_norm[0] / scale.n_rows[0] if scale.sq_norm[0] > 0.0 else np.inf
         scale.n_rows[0] += 1.0
-        scale.sq_norm[0] += squared_length(batch, i)
+        scale.sq_norm[0] += min(longest, squared_length(batch, i))
     return len(rows.weight)
 
 

@@ -65,7 +65,7 @@ def memory(options: Options, n_features: int, n_classes: int, size: Size | None 
             n_visited = min(n_nodes, size.n_labels) if below else size.n_labels  # by a row
             n_values = size.n_rows * size.n_nonzero * n_visited**_NEAR / n_nodes
             often = max(n_values / n_features, 1e-9)
-            threshold = threshold_of(size.n_rows * size.n_labels / n_classes, not below)
+            threshold = threshold_of(size.n_rows * size.n_labels / n_classes, size.n_nonzero, not below)
             known = n_features * -math.expm1(-_KEPT * often**_REPEATED / (1 + _LEFT_OUT * threshold))
             n_weights = 1 + (n_outputs - 1) / (1 + _OUTPUTS / often**3)
         per_feature = 4 + 4 / EVERY + 2 * width // LANES + 2 * n_weights

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from ..core.columns import dense
 from ..core.explanation import Parts
-from ..core.inputs import Batch, Csr
+from ..core.inputs import Batch, Csr, Dense
 from ..core.invariants import check_scale, check_seen, need, need_range
 from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
 from ..core.precision import RUN
@@ -50,6 +50,7 @@ from .weights import (
     PackedBlocks,
     begins_of,
     enter_nodes,
+    first_broken,
     in_steps,
     lengths_of,
     packed,
@@ -71,7 +72,7 @@ MOST_PATHS = 256
 MOST_OUTPUTS = 4096  # per node; `fit` has at most 64, the bits of its pairs
 _FIRST = {"node": 16, "entry": 1 << 12, "record": 1 << 11}  # capacities
 _FIRST_CLASSES = 16
-_CHECKED = 1 << 18  # entries of tables that are checked at a time
+_SCORES = 1 << 22  # of several trees that are computed at a time
 
 
 def init(options: Options, n_features: int, n_classes: int = 0) -> State:
@@ -251,14 +252,23 @@ def _search(options: Options, state: State, batch: Batch, k: int) -> Predictions
         if "neighbors" in state:
             rank_again(state["neighbors"], dense(batch, state["neighbors"].row.shape[1]).values, *out)
         return Predictions(out.labels[:, :k], out.scores[:, :k], out.work)
-    most = _most_labels(options, state)
-    labels, scores = np.empty((len(trees), n, most), np.int32), np.empty((len(trees), n, most))
-    for number, tree in enumerate(trees):
-        found = Found(no_leaves, labels[number], scores[number], out.work)
-        predict_batch(*tree, state["scale"], batch, options, found, False)
+    at_a_time = max(1, _SCORES // width(options, state))
+    for first in range(0, n, at_a_time):
+        own = slice(first, min(n, first + at_a_time))
+        shape = len(trees), own.stop - first, _most_labels(options, state)
+        labels, scores = np.empty(shape, np.int32), np.empty(shape)
+        for number, tree in enumerate(trees):
+            found = Found(no_leaves[own], labels[number], scores[number], out.work[own])
+            predict_batch(*tree, state["scale"], _rows(batch, own), options, found, False)
+        merge_batch(labels, scores, not options.multilabel, out.labels[own], out.scores[own])
     out.work[:, 0] //= len(trees)  # depth is not a sum
-    merge_batch(labels, scores, not options.multilabel, out.labels, out.scores)
     return out
+
+
+def _rows(batch: Batch, own: slice) -> Batch:
+    if isinstance(batch, Dense):
+        return Dense(batch.values[own])
+    return batch._replace(indptr=batch.indptr[own.start : own.stop + 1])
 
 
 def predict(options: Options, state: State, batch: Batch, k: int, n_classes: int) -> Predictions:
@@ -426,6 +436,7 @@ def check_label_tree(tree: LabelTree, arity: int, n_classes: int) -> None:
     need_range("labels in tree.outputs", labels, 0, min(n_classes, len(tree.leaf_of)))
     homes = (tree.leaf_of[labels] == owner[~to_node]) & (tree.place_of[labels] == place[~to_node])
     need(homes.all(), "a label is not in the leaf where it is said to be.")
+    need_range("tree.leaf_of", tree.leaf_of, -1, n)
     need((tree.leaf_of >= 0).sum() == len(labels), "a label is said to be in a leaf that does not have it.")
     level, depth, reached = np.array([0]), 0, 1
     while len(level):  # every node has one parent: what the root reaches within so many levels has no cycle
@@ -438,7 +449,7 @@ def check_label_tree(tree: LabelTree, arity: int, n_classes: int) -> None:
 
 
 def check_blocks(blocks: Blocks, n_features: int) -> None:
-    """Tables that do not overlap, each with an empty entry; features and records that exist."""
+    """Tables that do not overlap and have empty entries; features and records that exist, each record once."""
     n_entries, n_records = int(blocks.n_entries[0]), int(blocks.n_records[0])
     need(0 <= n_entries <= len(blocks.feature), f"blocks.n_entries is {n_entries}.")
     need(0 <= n_records <= len(blocks.weight), f"blocks.n_records is {n_records}.")
@@ -453,18 +464,9 @@ def check_blocks(blocks: Blocks, n_features: int) -> None:
     for begin, length in sorted(spans):
         need(begin >= at and begin + length <= n_entries, f"the table at entry {begin} overlaps another, or the end.")
         at = begin + length
-    n_used = blocks.n_used[nodes]
-    need((3 * n_used <= 2 * size).all(), "a table has too few empty entries.")  # growth relies on it
-    ends = np.cumsum(size)
-    # Some tables at a time: one operation on all of them would stop the other threads of a service.
-    for own in np.split(np.arange(len(nodes)), np.searchsorted(ends, np.arange(_CHECKED, ends[-1:].sum(), _CHECKED))):
-        starts = np.cumsum(size[own]) - size[own]
-        entries = np.repeat(first[own] - starts, size[own]) + np.arange(size[own].sum())
-        used = blocks.feature[entries] >= 0
-        found = np.add.reduceat(used, starts, dtype=np.int64) if len(own) else starts
-        need((found == n_used[own]).all(), "blocks.n_used is not what the tables hold.")
-        need_range("blocks.feature", blocks.feature[entries[used]], 0, n_features)
-        need_range("blocks.record", blocks.record[entries[used]], 0, n_records)
+    need((3 * blocks.n_used[nodes] <= 2 * size).all(), "a table has too few empty entries.")  # growth relies on it
+    broken = first_broken(blocks, n_features, np.zeros(n_records, bool))
+    need(broken < 0, f"the table of node {broken} has wrong features or records.")
 
 
 def _free_tables(blocks: Blocks, n_entries: int) -> list[tuple[int, int]]:

@@ -222,7 +222,17 @@ def check_neighbors(neighbors: Neighbors, n_features: int) -> None:
     need_range("neighbors.last", neighbors.last, -1, n)
     need_range("neighbors.size", neighbors.size, 0, n + 1)
     need_range("neighbors.before", neighbors.before, -1, max(n, 1))
-    need((neighbors.before[:n] < np.arange(n)).all(), "neighbors.before has a cycle.")
+    before = neighbors.before[:n]
+    need((before < np.arange(n)).all(), "neighbors.before has a cycle.")
+    found = np.concatenate([neighbors.last[neighbors.last >= 0], before[before >= 0]])
+    need(np.array_equal(np.sort(found), np.arange(n)), "a row of neighbors is in two lists, or in none.")
+    length = np.zeros(len(neighbors.size), np.int64)
+    label = np.flatnonzero(neighbors.last >= 0)
+    at = neighbors.last[label]
+    while len(at):
+        length[label] += 1
+        label, at = label[before[at] >= 0], before[at][before[at] >= 0]
+    need(np.array_equal(length, neighbors.size), "neighbors.size is not the length of the lists.")
     for name in ("factor", "slope", "offset"):
         value = float(getattr(neighbors, name)[0])
         need(0 <= value < np.inf and (value > 0 or name != "factor"), f"neighbors.{name} is {value}.")

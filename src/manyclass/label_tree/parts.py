@@ -432,6 +432,13 @@ def take(part: Part, pairs: Pairs, nodes: Array) -> Piece:
     return Piece(part.rows, Pairs(*(array[at] for array in pairs)), np.empty(0, np.int64), np.empty(0, np.int32))
 
 
+def take_numbered(part: Part, pairs: Pairs, nodes: Array) -> Piece:
+    """As `take`, with the number and the label of each row; for one label per row."""
+    return take(part, pairs, nodes)._replace(
+        number=part.first + np.arange(len(part.rows.factor)), label=part.labels.label
+    )
+
+
 def take_rows(part: Part, pairs: Pairs, nodes: Array) -> Piece:
     """As `take`, only with the rows that occur in the pairs: this is what moves between machines."""
     whole = take(part, pairs, nodes)

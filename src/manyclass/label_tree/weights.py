@@ -28,6 +28,7 @@ SIZES = 48  # sizes of tables: powers of two
 EVERY = 16  # features between two whose first weight is stored
 STEPS = 127 * 256  # up to the largest weight of a node, in packed blocks; int8 files have 127 for some weights
 _SMALLEST_TABLE = 8
+_MOST_STEPS = 256  # per entry of a table in a file, when all its features are searched; chance takes one or two
 
 ZEROS = (np.float32(0.0),) * LANES
 # Unsigned offsets: Numba checks whether a signed index counts from the end, which prevents vector instructions.
@@ -238,6 +239,34 @@ def enter_nodes(blocks, nodes, counts, features):
             insert(blocks, np.int64(nodes[k]), features[record], record)
             record += 1
     blocks.n_records[0] = record
+
+
+@kernel
+def first_broken(blocks, n_features, seen):
+    """The first node whose table is not valid, -1 if there is none. Mutates: seen. Cost: O(entries).
+
+    Valid: as many features as stated, all existing, where a search finds them soon; all records different.
+    """
+    for node in range(len(blocks.mask)):
+        first, mask, n = blocks.first[node], blocks.mask[node], np.int64(0)
+        steps = _MOST_STEPS * (mask + 1)
+        for at in range(mask + 1):
+            f = blocks.feature[first + at]
+            if f < 0:
+                continue
+            record = np.int64(blocks.record[first + at])
+            if f >= n_features or record < 0 or record >= len(seen) or seen[record]:
+                return node
+            seen[record] = True
+            n += 1
+            look = first_slot(f, mask)
+            while look != at:
+                if steps == 0 or blocks.feature[first + look] < 0 or blocks.feature[first + look] == f:
+                    return node
+                look, steps = (look + 1) & mask, steps - 1
+        if n != blocks.n_used[node]:
+            return node
+    return -1
 
 
 # -- blocks in registers -------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
     need(options.rules in RULES.values(), f"rules is {options.rules}.")
     online.check_common(options, state, n_features, n_classes, slim)
     online.check_tree(state["tree"])
-    check_candidates(state["candidates"], n_classes)
+    check_candidates(state["candidates"], n_classes, online.SLOTS)
 
 
 def slim(options: Options, state: State, n_classes: int, prune: float = 0.0) -> tuple[Options, State]:

@@ -373,6 +373,8 @@ def _bins(probability: np.ndarray, correct: np.ndarray, n_bins: int) -> tuple[np
         raise ValueError(f"n_bins must be at least 1, got {n_bins}.")
     if not len(probability):
         raise ValueError("there are no predictions: all places of top_labels are -1.")
+    _, tie = np.unique(probability, return_inverse=True)  # the order of rows of equal probability must not matter
+    correct = (np.bincount(tie, correct) / np.bincount(tie))[tie]
     order = np.argsort(probability, kind="stable")
     edges = np.unique(np.linspace(0, len(order), n_bins + 1).astype(np.int64))
     starts, size = edges[:-1], np.diff(edges)

@@ -46,7 +46,10 @@ class ClassCounts:
             Class ids, or indicator matrices of zeros and ones. An id of -1 in `Y_pred` means no prediction.
         """
         if sp.issparse(Y_true):
-            Y_true, Y_pred = sp.csr_array(Y_true), sp.csr_array(Y_pred)
+            Y_true, Y_pred = (sp.csr_array(Y, copy=True) for Y in (Y_true, Y_pred))
+            for Y in (Y_true, Y_pred):
+                Y.sum_duplicates()
+                Y.eliminate_zeros()  # a zero that is stored is no label
             n = max(Y_true.shape[1], Y_pred.shape[1])
             Y_true.resize(Y_true.shape[0], n)
             Y_pred.resize(Y_pred.shape[0], n)

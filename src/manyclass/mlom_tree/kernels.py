@@ -186,7 +186,8 @@ def n_active(nodes, table, node):
 def enter(nodes, table, node, at):
     """Add a class to a node, new or with the statistics it was suspended with. Mutates: both. Cost: O(log classes)."""
     table.active[at] = 1
-    table.mean[at] = online.mean(table.margin[at], table.margin_mass[at])
+    mean = online.mean(table.margin[at], table.margin_mass[at])
+    table.mean[at] = mean if mean == mean else 0.0  # NaN, from a router that diverged, has no place in any order
     nodes.members[node] = insert(table, np.int64(nodes.members[node]), at)
     nodes.mean_sum[node] += table.mean[at]
 

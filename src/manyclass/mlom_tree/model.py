@@ -132,7 +132,7 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
     need((online.depths(tree)[free] < 0).all(), "a node of the tree is in the list of free nodes.")
     if options.guests:
         candidates, n = state["candidates"], int(tree.n_nodes[0])
-        check_candidates(candidates, n_classes)
+        check_candidates(candidates, n_classes, online.SLOTS)
         unused = (candidates.size[n:], candidates.covered[n:], state["guests"].total[n:])
         need(not len(free) and not any(array.any() for array in unused), "a node that is not in the tree has guests.")
     _check_members(tree, nodes, state["table"], options.guests)
@@ -184,7 +184,7 @@ def _walk_members(table: MlomTable, level: np.ndarray, owner: np.ndarray) -> tup
     while len(level):
         n += len(level)
         need(n <= len(table.key), "an entry is in two places.")  # a cycle would double the level for ever
-        need(len(found) <= 400, "a set of members is too deep.")  # about 5 log2 of its size by chance; kernels recurse
+        need(len(found) <= 400, "a set of members is too deep.")  # about 5 log2 of its size by chance
         need((table.key[level] >> 32 == owner).all(), "a member belongs to another node.")
         left, right = (links[level].astype(np.int64) for links in (table.left, table.right))
         before, after = (np.where(links >= 0, table.size[links], 0) for links in (left, right))

@@ -6,6 +6,7 @@ depends on its members only. Its links are the fields `left`, `right` and `size`
 
 import numpy as np
 
+from ..core.trees import LEFT, RIGHT
 from ..jit import device
 
 NOBODY = np.int64(-1)
@@ -39,45 +40,60 @@ def recount(table, top):
 
 
 @device
+def down(table, node, side, above):
+    """The part of a member on one side. Its link leads back to `above` until `up`. Mutates: table. Cost: O(1)."""
+    links = table.right if side == RIGHT else table.left
+    below = np.int64(links[node])
+    links[node], table.size[node] = above, side
+    return below
+
+
+@device
+def up(table, node, below):
+    """Put `below` under the last of the members passed by `down`, that one under the one before, and so on.
+
+    Not recursive: a set whose order happens to be that of the hashes is as deep as it has members. Mutates: table.
+    """
+    while node >= 0:
+        links = table.right if table.size[node] == RIGHT else table.left
+        above = np.int64(links[node])
+        links[node] = below
+        recount(table, node)
+        node, below = above, node
+    return below
+
+
+@device
 def cut(table, top, entry):
     """Cut a set in two: members before an entry, and the others. Mutates: table. Cost: O(log members) expected."""
-    if top < 0:
-        return NOBODY, NOBODY
-    if is_before(table, top, entry):
-        low, high = cut(table, np.int64(table.right[top]), entry)
-        table.right[top] = low
-        recount(table, top)
-        return top, high
-    low, high = cut(table, np.int64(table.left[top]), entry)
-    table.left[top] = high
-    recount(table, top)
-    return low, top
+    low, high, node = NOBODY, NOBODY, top
+    while node >= 0:
+        if is_before(table, node, entry):
+            low, node = node, down(table, node, RIGHT, low)
+        else:
+            high, node = node, down(table, node, LEFT, high)
+    return up(table, low, NOBODY), up(table, high, NOBODY)
 
 
 @device
 def join(table, low, high):
     """Two sets as one; all of `low` is before all of `high`. Mutates: table. Cost: O(log members) expected."""
-    if low < 0:
-        return high
-    if high < 0:
-        return low
-    if rank_of(table, low) > rank_of(table, high):
-        table.right[low] = join(table, np.int64(table.right[low]), high)
-        recount(table, low)
-        return low
-    table.left[high] = join(table, low, np.int64(table.left[high]))
-    recount(table, high)
-    return high
+    above = NOBODY
+    while low >= 0 and high >= 0:
+        if rank_of(table, low) > rank_of(table, high):
+            above, low = low, down(table, low, RIGHT, above)
+        else:
+            above, high = high, down(table, high, LEFT, above)
+    return up(table, above, low if low >= 0 else high)
 
 
 @device
 def without_first(table, top):
     """A set without its first member. Mutates: table. Cost: O(log members) expected."""
-    if table.left[top] < 0:
-        return np.int64(table.right[top])
-    table.left[top] = without_first(table, np.int64(table.left[top]))
-    recount(table, top)
-    return top
+    above, node = NOBODY, top
+    while table.left[node] >= 0:
+        above, node = node, down(table, node, LEFT, above)
+    return up(table, above, np.int64(table.right[node]))
 
 
 @device

@@ -87,7 +87,8 @@ def _grown(options: Options, state: State, label: int) -> Columns:
     adaptive = _has_squares(options)
     n_classes = max(label + 1, len(columns.bias) * 3 // 2)
     n_lines, mask = _lines(len(state["scale"].inverse), n_classes, options.table_bits)
-    if options.rank or n_lines >= len(columns.weight):  # lines that were joined stay so
+    joined = columns.mask[0] > 0 and mask == 0  # in a file with more lines than features
+    if options.rank or joined or n_lines >= len(columns.weight):  # lines that were joined stay so
         return resize(columns, **{"class": n_classes}, **({"square_class": n_classes} if adaptive else {}))
     folded = _make_columns(n_lines, mask, n_classes, adaptive)
     fold(columns, folded, adaptive)

@@ -478,9 +478,8 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
     for name, array in sizes.items():
         need(len(array) == capacity, f"{name} has {len(array)} rows for {capacity} nodes.")
     n_known = min(n_classes, len(state["scorer"].bias))
-    slots = candidates.label.shape[1]
-    need(max(1, options.n_candidates) <= slots <= MOST_CANDIDATES, f"candidates.label has {slots} slots.")
-    check_candidates(candidates, n_known)
+    check_candidates(candidates, n_known, MOST_CANDIDATES)
+    need(options.n_candidates <= candidates.label.shape[1], f"n_candidates is {options.n_candidates}.")
     need((counts.total >= 0).all(), "counts.total has a number below 0.")
     check_table(table, n, n_known)
     need_range("table.path_row", table.path_row, -1, int(path.n_rows[0]))

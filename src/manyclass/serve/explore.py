@@ -4,6 +4,7 @@ import re
 import threading
 import time
 from collections.abc import Sequence
+from itertools import islice
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from .model import Copy, ServedModel
 from .service import Service, reply
 
 _WORD = re.compile(r"(?u)\b\w\w+\b")  # as scikit-learn's vectorizers find them
-_MOST_ROWS = 20  # of a request with details
+MOST_ROWS = 20  # of a request with details
 _MOST_WORDS, _LONGEST = 60, 20_000  # words and characters of a text
 _SHOWN = 5  # labels of a node
 _FOUND = 20  # labels of a search
@@ -94,14 +95,17 @@ class Explorer:
 
     def __init__(self) -> None:
         self._trees: dict[str, tuple[tuple[int, int], float, dict[int, dict[str, Any]]]] = {}
+        self._tree_lock = threading.Lock()
         self._words: dict[int, str] = {}  # by hash
+        self._features: dict[int, dict[int, str]] = {}  # the first words by their feature, for each number of features
+        self._n_numbered: dict[int, int] = {}  # how many words these are
         self._loaded = False  # the words of WordNet
-        self._lock = threading.Lock()
+        self._word_lock = threading.Lock()  # another one: predictions must not wait for a tree
 
     def add_details(self, service: Service, ask: Any, rows: Sequence[Any], found: list[dict[str, Any]]) -> None:
         """Add the path, the explanation and the words of each row to its prediction."""
-        if len(rows) > _MOST_ROWS:
-            raise Problem(413, f"path, explanation and words: at most {_MOST_ROWS} rows per request.")
+        if len(rows) > MOST_ROWS:
+            raise Problem(413, f"path, explanation and words: at most {MOST_ROWS} rows per request.")
         if ask.words and any(isinstance(row, str) and len(row) > _LONGEST for row in rows):
             raise Problem(413, f"words: a text may have at most {_LONGEST} characters.")
         for row, one in zip(rows, found, strict=True):
@@ -116,7 +120,7 @@ class Explorer:
 
     def tree(self, model: ServedModel) -> dict[int, dict[str, Any]]:
         """The nodes by number: parent, depth, children, labels. Those of a large model may be some seconds old."""
-        with self._lock:
+        with self._tree_lock:
             state, now = (model.version, model.applied), time.monotonic()
             known = self._trees.get(model.name)
             large = known is not None and 0 in known[2] and known[2][0]["n_labels"] > _LARGE
@@ -126,7 +130,7 @@ class Explorer:
             return known[2]
 
     def _remember(self, words: Sequence[str]) -> None:
-        with self._lock:
+        with self._word_lock:
             if len(self._words) < _MOST_REMEMBERED:
                 self._words.update({murmurhash3_32(word, seed=0): word for word in words})
 
@@ -145,8 +149,12 @@ class Explorer:
         if not self._loaded and width >= _WIDE:
             self._loaded = True
             self._remember(load_wordnet().feature_names.tolist())
-        with self._lock:
-            return {abs(number) % width: word for number, word in self._words.items()}
+        with self._word_lock:
+            features, n_numbered = self._features.setdefault(width, {}), self._n_numbered.get(width, 0)
+            new = islice(self._words.items(), n_numbered, None)
+            features.update({abs(number) % width: word for number, word in new})
+            self._n_numbered[width] = len(self._words)
+            return features
 
 
 def label_page(copy: Copy, label: Any, look: Explorer) -> dict[str, Any]:
@@ -158,7 +166,7 @@ def label_page(copy: Copy, label: Any, look: Explorer) -> dict[str, Any]:
     counts = trained.label_counts
     out: dict[str, Any] = {
         "label": label,
-        "rows": int(counts[number]) if number < len(counts) else 0,
+        "rows": (int(counts[number]) if number < len(counts) else 0) if trained.n_counted else None,
         "neighbours": [],
         "words": [],
         "node": None,

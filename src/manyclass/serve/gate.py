@@ -39,8 +39,8 @@ class Limits:
     rows: int = 1000  # per request
     k: int = 1000
     seconds: float = 10.0  # until the body must be complete
-    requests: int = 512  # at a time; more get 503
-    per_client: int = 256  # at a time; more get 429: what 500 requests per second add up to in half a second
+    requests: int = 2048  # at a time; more get 503
+    per_client: int = 1024  # at a time; more get 429: what 500 requests per second add up to in two seconds
 
 
 class Problem(Exception):

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from .. import __version__
+from .explore import MOST_ROWS
 from .gate import Problem
 from .model import Copy, Prediction
 from .service import Service, described, parse, reply
@@ -111,6 +112,8 @@ async def _infer(service: Service, name: str, version: str | None, request: Requ
     wanted = {one.name: one for one in ask.outputs} or {one: Wanted(name=one) for one in _OUTPUTS[:3]}
     if unknown := [one for one in wanted if one not in _OUTPUTS]:
         raise Problem(422, f"there is no output {unknown[0][:100]!r}: {', '.join(_OUTPUTS)}.")
+    if "path" in wanted and len(rows) > MOST_ROWS:
+        raise Problem(413, f"the output path: at most {MOST_ROWS} rows per request.")
     found = await service.predict(name, version, rows, k)
     paths = None
     if "path" in wanted:

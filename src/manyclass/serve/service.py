@@ -53,6 +53,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         409: "The model only predicts, or the id was used for another request.",
         413: "The body has too many bytes, or too many rows.",
         415: "The content type is not application/json.",
+        421: "Without keys, the service has the names of this machine only.",
         422: "A value is invalid.",
         429: "Too many requests of this client at a time.",
         503: "Too many requests at a time, or learning has stopped.",

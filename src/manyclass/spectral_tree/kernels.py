@@ -186,10 +186,11 @@ def margin(routers, node, batch, i, n_features):
         for j in range(begin, stop):
             total += routers.weight[first + feature(batch, j)] * value(batch, i, j)
     else:
-        at = first
+        at, before = first, np.int64(-1)
         for j in range(begin, stop):  # the features of row and node are sorted: each search continues from the last
             f = np.int64(feature(batch, j))
-            at = first_not_below(routers.feature, at, end, f)
+            at = first_not_below(routers.feature, at if f > before else first, end, f)
+            before = f
             if at < end and routers.feature[at] == f:
                 total += routers.weight[at] * value(batch, i, j)
     return np.float64(total) - routers.bias[node]

@@ -214,8 +214,9 @@ def explain(options: Options, state: State, batch: Batch, labels: list[int]) -> 
 
 
 def width(options: Options, state: State) -> int:
-    """The most labels scored per row."""
-    return max(options.n_candidates + options.n_head, state["candidates"].label.shape[1])
+    """The most labels scored, or leaves reached, per row."""
+    n_leaves = options.beam * options.n_trees
+    return max(options.n_candidates + options.n_head, state["candidates"].label.shape[1], n_leaves)
 
 
 def n_nodes(state: State) -> int:
@@ -323,7 +324,8 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
     need((np.diff(routers.feature, prepend=-1)[inside] > 0).all(), "routers.feature is not sorted.")
     need((routers.spread > 0).all(), "routers.spread is not positive.")
     squares, seen_by = options.update != SGD and not slim, options.rank or n_features
-    check_candidates(candidates, min(n_classes, len(state["scorer"].bias)) if options.shared else n_classes)
+    n_known = min(n_classes, len(state["scorer"].bias)) if options.shared else n_classes
+    check_candidates(candidates, n_known, 2 * n_classes)
     check_bank("scorer", state["scorer"], seen_by, squares)
     check_bank("own", state["own"], seen_by if options.own == OWN_WEIGHTS else 1, squares)
     leaf = tree.children[:, 0] < 0

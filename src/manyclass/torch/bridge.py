@@ -102,6 +102,8 @@ def read_label_tree(model: Any) -> tuple[list[np.ndarray], tuple, list[tuple], l
     _need(options.loss == SOFTMAX and not options.multilabel, "it was trained with fit or has several labels per row.")
     _need(not options.normalize and "scaling" not in state, "it scales rows or columns.")
     _need(model._prediction_options().prior == 0, "its paths count in scores: call set_params(prior=0) first.")
+    _need(model._index.target is None, "it has removed or merged classes.")
+    _need((tree.leaf_of[: len(model._index)] >= 0).all(), "a class has no training rows yet.")
     one_level = not tree.is_leaf[0] and tree.is_leaf[1:n].all()
     _need(one_level and "tree_1" not in state, "it has not exactly one level of routers: train it with a larger arity.")
     length = math.sqrt(scale.sq_norm[0] / scale.n_rows[0])

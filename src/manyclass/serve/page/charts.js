@@ -6,6 +6,10 @@ const number = (value, digits) => value === null || value === undefined ? "–" 
 
 export class Charts {
   constructor() {
+    this.clear();
+  }
+
+  clear() {
     this.points = [];
   }
 

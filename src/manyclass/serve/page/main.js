@@ -6,8 +6,12 @@ const at = (id) => document.getElementById(id);
 const make = (name, text = "", more = {}) => Object.assign(document.createElement(name), { textContent: text }, more);
 const PAUSE = 120; // ms after the last key before a prediction is asked for
 let model = null;
-let latest = 0; // number of the latest request: earlier responses that come later are ignored
+// Numbers of the latest requests: earlier responses that come later are ignored.
+let latest = 0;
+let latestLabel = 0;
+let latestModel = 0;
 let best = [];
+let sent = null; // the row that was sent to be learned: if it is sent again after an error, it is the same row
 
 async function ask(path, body) {
   const headers = { "Content-Type": "application/json" };
@@ -25,6 +29,9 @@ function say(text, wrong = false) {
   at("news").className = wrong ? "error" : "";
 }
 
+const fail = (error) => say(error.message, true);
+const rowsOf = (n) => `${n.toLocaleString("en")} ${n === 1 ? "row" : "rows"} learned`;
+
 // -- predictions ----------------------------------------------------------------------------------------------------
 
 async function predict() {
@@ -37,11 +44,16 @@ async function predict() {
     best = found.labels;
     showBest(found);
     showWords(text, found.words || []);
+    if (at("news").className === "error") say("");
+    clearTimeout(telling);
+    telling = setTimeout(() => { at("heard").textContent = best.length ? `Best label: ${best[0]}` : "No label"; }, 1000);
     tree.show(found.path || [], best[0]);
   } catch (error) {
-    if (number === latest) say(error.message, true);
+    if (number === latest) fail(error);
   }
 }
+
+let telling = 0; // screen readers hear the best label after a pause
 
 function showBest(found) {
   at("best").replaceChildren(...found.labels.map((label, i) => {
@@ -52,8 +64,15 @@ function showBest(found) {
     const button = make("button", "", { type: "button" });
     button.append(make("span", String(label)), make("span", `${(100 * chance).toFixed(1)} %`));
     button.title = `score ${found.scores[i].toFixed(3)}; show this label`;
-    button.addEventListener("click", () => { at("label").value = label; showLabel(label); });
-    item.append(bar, button);
+    if (model.labels === "several") {
+      const tick = make("input", "", { type: "checkbox", value: String(i), checked: chance >= 0.5 });
+      tick.setAttribute("aria-label", `${label} is correct`);
+      button.addEventListener("click", () => showLabel(label, true));
+      item.append(bar, tick, button);
+    } else {
+      button.addEventListener("click", () => { at("label").value = label; showLabel(label, true); });
+      item.append(bar, button);
+    }
     return item;
   }));
 }
@@ -71,7 +90,7 @@ function showWords(text, words) {
     else {
       const mark = make("mark", slice(word.begin, word.end), { className: share < 0 ? "against" : "" });
       mark.title = `score of the best label without it: ${word.change >= 0 ? "−" : "+"}${Math.abs(word.change).toFixed(2)}`;
-      mark.style.opacity = String(0.45 + 0.55 * Math.abs(share));
+      mark.style.borderBottomWidth = `${1 + Math.round(3 * Math.abs(share))}px`;
       parts.push(mark);
     }
     end = word.end;
@@ -82,22 +101,37 @@ function showWords(text, words) {
 
 // -- learning -------------------------------------------------------------------------------------------------------
 
+// The correct labels: with several per row, those that are ticked and the one that was typed.
+function correctLabels() {
+  const typed = at("label").value.trim();
+  if (model.labels !== "several") return typed ? [typed] : [];
+  const ticked = [...at("best").querySelectorAll("input:checked")].map((tick) => best[Number(tick.value)]);
+  return typed && !ticked.map(String).includes(typed) ? [...ticked, typed] : ticked;
+}
+
 async function learn(event) {
   event.preventDefault();
-  const label = at("label").value.trim();
   const text = at("text").value;
-  if (!label || !text.trim()) return;
-  const body = { text, model: model.model, wait: true, id: crypto.randomUUID ? crypto.randomUUID() : String(Math.random()) };
-  if (model.labels === "several") body.labels = [label]; else body.label = label;
+  const labels = model ? correctLabels() : [];
+  if (!labels.length || !text.trim()) return;
+  const row = JSON.stringify([model.model, text, labels]);
+  if (!sent || sent.row !== row) sent = { row, id: crypto.randomUUID ? crypto.randomUUID() : String(Math.random()) };
+  const body = { text, model: model.model, wait: true, id: sent.id };
+  if (model.labels === "several") body.labels = labels; else [body.label] = labels;
+  at("teach").disabled = true;
   try {
     const before = best[0];
     await ask("/learn", body);
+    sent = null;
     await predict();
-    say(`Learned “${label}”. The best label was “${before}”, and is now “${best[0]}”.`);
-    showLabel(label);
-    loadModels();
+    say(`Learned “${labels.join("”, “")}”. The best label was “${before}”, and is now “${best[0]}”.`);
+    if (model.labels === "several") at("label").value = "";
+    showLabel(labels[labels.length - 1]);
+    await loadModels();
   } catch (error) {
-    say(error.message, true);
+    fail(error);
+  } finally {
+    at("teach").disabled = false;
   }
 }
 
@@ -109,16 +143,19 @@ async function suggest() {
   try {
     const found = await ask(`/models/${model.model}/labels?search=${encodeURIComponent(search)}`);
     if (number === suggesting) at("known").replaceChildren(...found.labels.map((one) => make("option", "", { value: one.label })));
-  } catch (error) { say(error.message, true); }
+  } catch (error) { fail(error); }
 }
 
 // -- a label's page -------------------------------------------------------------------------------------------------
 
-async function showLabel(label) {
+async function showLabel(label, focus = false) {
+  const number = ++latestLabel;
   const about = at("about");
   try {
     const found = await ask(`/models/${model.model}/label?label=${encodeURIComponent(label)}`);
-    const parts = [make("h3", String(found.label)), make("p", `${found.rows.toLocaleString("en")} rows learned`)];
+    if (number !== latestLabel) return;
+    const parts = [make("h3", String(found.label))];
+    if (found.rows !== null) parts.push(make("p", rowsOf(found.rows)));
     if (found.words.length) {
       parts.push(make("h4", "Words with the largest weights"));
       parts.push(make("p", found.words.map((one) => one.word).join(", ")));
@@ -127,15 +164,16 @@ async function showLabel(label) {
       const names = make("p", "", { className: "names" });
       for (const name of found.neighbours) {
         const button = make("button", String(name), { type: "button" });
-        button.addEventListener("click", () => showLabel(name));
+        button.addEventListener("click", () => showLabel(name, true));
         names.append(button);
       }
       parts.push(make("h4", "In the same leaf of the tree"), names);
     }
     about.replaceChildren(...parts);
   } catch (error) {
-    about.replaceChildren(make("p", error.message, { className: "error" }));
+    if (number === latestLabel) about.replaceChildren(make("p", error.message, { className: "error" }));
   }
+  if (focus && number === latestLabel) about.focus();
 }
 
 // -- the service ----------------------------------------------------------------------------------------------------
@@ -147,20 +185,47 @@ async function loadModels() {
   at("model").value = chosen;
   model = found.find((one) => one.model === chosen) || found[0];
   at("facts").textContent = `${model.classes.toLocaleString("en")} labels, ${model.algorithm}, version ${model.version}`;
-  at("learn").hidden = !model.learns;
+  at("typing").hidden = !model.text;
+  at("learn").hidden = !model.learns || !model.text;
+  const several = model.labels === "several";
+  at("label").required = !several;
+  at("correct").textContent = several ? "Tick all correct labels above. Another one:" : "Correct label, or a new one";
   if (!model.text) say("This model takes features, not text: use POST /predict.", true);
+}
+
+// What the last model has shown.
+function clear() {
+  best = [];
+  latestLabel += 1;
+  clearTimeout(telling);
+  for (const id of ["best", "marked", "known"]) at(id).replaceChildren();
+  at("about").replaceChildren(make("p", "Choose a label to see its rows, neighbours and words.", { className: "quiet" }));
+  at("label").value = "";
+  say("");
+  charts.clear();
+}
+
+function showHealth(text, good) {
+  if (at("health").textContent === text) return; // screen readers hear changes only
+  at("health").textContent = text;
+  at("health").className = good ? "good" : "bad";
 }
 
 async function refresh() {
   if (!model || document.hidden) return;
+  const asked = model.model;
   try {
-    charts.add(await ask(`/stats?model=${encodeURIComponent(model.model)}`));
+    const stats = await ask(`/stats?model=${encodeURIComponent(asked)}`);
     const health = await ask("/health");
-    at("health").textContent = health.error ? health.error : "learning";
-    at("health").className = health.error ? "bad" : "good";
+    if (model.model !== asked) return;
+    charts.add(stats);
+    const { unsaved, version } = health.models[asked] || {};
+    if (health.error) showHealth(health.error, false);
+    else if (unsaved) showHealth(`not saved: ${unsaved}`, false);
+    else showHealth(model.learns ? "learning" : "predicts only", true);
+    if (version !== undefined && version !== model.version) await begin(); // another version was loaded
   } catch (error) {
-    at("health").textContent = "not reachable";
-    at("health").className = "bad";
+    showHealth(error instanceof TypeError ? "not reachable" : error.message, false);
   }
 }
 
@@ -172,28 +237,39 @@ function switchTheme() {
 }
 
 async function begin() {
+  const number = ++latestModel;
   await loadModels();
+  if (number !== latestModel) return;
   predict(); // the tree of many labels takes a while
   refresh();
   await tree.begin(model.model);
-  await predict();
+  if (number === latestModel) await predict();
 }
 
-const tree = new Tree(at("tree"), ask, showLabel);
+// Call a function when no key has been pressed for a while.
+function afterPause(call) {
+  let timer = 0;
+  return () => { clearTimeout(timer); timer = setTimeout(call, PAUSE); };
+}
+
+const tree = new Tree(at("tree"), ask, (label) => showLabel(label, true), fail);
 const charts = new Charts();
 if (localStorage.getItem("theme")) document.documentElement.dataset.theme = localStorage.getItem("theme");
-let timer = 0;
-at("text").addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(predict, PAUSE); });
+at("text").addEventListener("input", afterPause(predict));
 at("learn").addEventListener("submit", learn);
-at("label").addEventListener("input", suggest);
+at("label").addEventListener("input", afterPause(suggest));
 at("theme").addEventListener("click", switchTheme);
 at("whole").addEventListener("click", () => tree.fit());
-at("model").addEventListener("change", () => { model = { model: at("model").value }; begin(); });
+at("model").addEventListener("change", () => {
+  model = { model: at("model").value };
+  clear();
+  begin().catch(fail);
+});
 at("key-form").addEventListener("submit", (event) => {
   event.preventDefault();
   sessionStorage.setItem("key", at("key").value);
   at("key-form").hidden = true; // a wrong key brings it back
-  begin().catch((error) => say(error.message, true));
+  begin().catch(fail);
 });
 setInterval(refresh, 2000);
-begin().catch((error) => say(error.message, true));
+begin().catch(fail);
