@@ -501,14 +501,34 @@ class SortedLabels:
 # -- all rows at once ----------------------------------------------------------------------------------------------
 
 
-def read_rows(source: Source, columns: LabelColumns | None, max_rows: int) -> tuple[Any, Any, np.ndarray]:
-    """X, y and weights of the first rows of a file, in memory."""
+def read_rows(
+    source: Source, columns: LabelColumns | None, max_rows: int, seed: int | None = None
+) -> tuple[Any, Any, np.ndarray]:
+    """X, y and weights of at most `max_rows` rows of a file, in memory: the first ones, or with a seed a sample."""
+    chunk = next(source.chunks(max_rows), None) if seed is None else _sample(source, max_rows, seed)
+    if chunk is None:
+        raise CommandError(f"{source.path}: there are no rows to learn from.")
     features = Features(source.reading)
-    for chunk in source.chunks(max_rows):
-        features.count(chunk.X)
-        features.finish()
-        return arrays_of(chunk._replace(X=features(chunk.X)), columns)
-    raise CommandError(f"{source.path}: there are no rows to learn from.")
+    features.count(chunk.X)
+    features.finish()
+    return arrays_of(chunk._replace(X=features(chunk.X)), columns)
+
+
+def _sample(source: Source, max_rows: int, seed: int) -> Chunk | None:
+    """A random sample of all rows in the order of the file; None if there are none. Memory: twice as many rows."""
+    rng, parts, keys = np.random.default_rng(seed), list[Chunk](), np.zeros(0)
+    for chunk in source.chunks(min(WINDOW, max_rows)):
+        parts.append(chunk)
+        keys = np.concatenate([keys, rng.random(chunk.X.shape[0])])
+        if len(keys) >= 2 * max_rows:
+            parts, keys = _smallest(parts, keys, max_rows)
+    return _smallest(parts, keys, max_rows)[0][0] if parts else None
+
+
+def _smallest(chunks: list[Chunk], keys: np.ndarray, n: int) -> tuple[list[Chunk], np.ndarray]:
+    """The n rows with the smallest keys, in their order."""
+    order = np.sort(np.argsort(keys, kind="stable")[:n])
+    return [take(join(chunks), order)], keys[order]
 
 
 def arrays_of(chunk: Chunk, columns: LabelColumns | None) -> tuple[Any, Any, np.ndarray]:
