@@ -27,7 +27,8 @@ class Case:
     header_rows: int = 0  # rows that the header itself is
 
 
-_COLUMNS = {"label": "label", "text": ("title",), "numeric": ("price",), "categorical": ("colour",), "feature_bits": 8}
+_COLUMNS = {"label": "label", "text": ("title",), "numeric": ("price",), "categorical": ("colour",), "feature_bits": 8,
+            "decimal_comma": ()}  # fmt: skip
 _NOT_LINES = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\x1f\x8b")  # how UTF-8, UTF-16 and gzip files may begin
 CASES = {
     "svmlight": Case(

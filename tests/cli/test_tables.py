@@ -12,6 +12,7 @@ import pytest
 
 from manyclass import load_model
 from manyclass.cli import rows
+from manyclass.cli.files import open_source
 from manyclass.core import model_file
 from manyclass.core.model_file import ModelFormatError
 
@@ -55,6 +56,43 @@ def test_columns_are_chosen_and_shown(call, table):
     assert shown["text"].startswith("title, code (words; 2 to 4 characters of code; idf)")
     assert (shown["numeric"], shown["categorical"]) == ("grams", "colour")
     assert (shown["date"], shown["ignored"]) == ("added", "id")
+    assert "decimal comma" not in call("inspect", "m").out
+
+
+def kinds(result):
+    """The columns by kind as they are printed before training."""
+    assert result.code == 0, result.err
+    return {line.split()[0]: line.split(None, 1)[1] for line in result.err.splitlines() if line.startswith("  ")}
+
+
+def test_columns_that_are_not_named_are_shown(call, table):
+    shown = kinds(call(*TRAIN, "--text", "title", "--numeric", "grams"))
+    assert shown == {"text": "title (words; idf)", "numeric": "grams", "ignored": "id, code, colour, added"}
+    assert load_model("m")._extra["reading"].ignored == ("id", "code", "colour", "added")
+    reading = open_source("test.csv", {"label": "colour"}, load_model("m")._extra["reading"]).reading
+    assert reading.ignored == ("id", "code", "added", "kind")  # another column may be the label
+    result = call(*TRAIN, "--ignore", "grammes")
+    assert result.code == 1 and "there is no column 'grammes'; the columns are 'id', 'title'" in result.err
+
+
+def test_how_cells_are_written_is_found_shown_and_stored(call, table):
+    for name in ("train.csv", "test.csv"):
+        data = pd.read_csv(name)
+        data["added"] = pd.to_datetime(data["added"]).dt.strftime("%m/20/%Y")
+        data["age"] = [str(int(kind[5:]) + 20) for kind in data["kind"]]
+        data.loc[:2, "age"] = ["unknown", "old", "n/a"]
+        data.loc[3, "added"] = "NULL"
+        data.to_csv(name, index=False, sep=";", decimal=",")
+    result = call(*TRAIN, "--test", "test.csv", "--json", "--ignore", "title", "--ignore", "code")
+    assert accuracy(result) > 0.95
+    shown = kinds(result)
+    assert shown["numeric"] == "grams, age (decimal comma in grams; cells of age that are no numbers are missing)"
+    assert shown["date"] == "added (month first in added)"
+    facts = call("inspect", "m").out
+    assert "decimal comma" in facts and "month first" in facts
+    data = pd.read_csv("test.csv", sep=";", decimal=",")  # pandas reads the numbers as such
+    expected = [line.split("\t")[0] for line in call("predict", "m", "test.csv", "--top-k", 1).out.splitlines()[1:]]
+    assert load_model("m").predict(data).tolist() == expected
 
 
 def test_the_order_of_the_file_does_not_matter(call, table, monkeypatch):
