@@ -15,6 +15,7 @@ from manyclass.cli import rows
 from manyclass.cli.files import open_source
 from manyclass.core import model_file
 from manyclass.core.model_file import ModelFormatError
+from manyclass.io import lines
 
 WORDS = ["sock", "shoe", "hat", "coat", "glove", "belt", "shirt", "scarf", "boot", "dress"]
 TRAIN = ("train", "train.csv", "--label", "kind", "--model", "m")
@@ -126,6 +127,22 @@ def test_without_shuffle_a_sorted_file_is_reported(call, table):
     words = ("--label", "kind", "--text", "title", "--model", "m", "--online", "--epochs", 1, "--no-shuffle")
     assert "omit --no-shuffle" in call("train", "sorted.csv", *words).err
     assert "omit --no-shuffle" not in call("train", "train.csv", *words).err
+
+
+def test_columns_that_the_first_rows_lack_are_reported(call, monkeypatch):
+    monkeypatch.setattr(lines, "LOOK_AHEAD_LINES", 30)
+    rows = [{"text": f"word{i % 3} and more", "kind": i % 3} | ({"late": "x"} if i >= 30 else {}) for i in range(60)]
+    Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ("--label", "kind", "--model", "m")
+    warning = "has columns that its first rows lack. They are not used: 'late'. To use some of them, name all columns"
+    result = call("train", "a.jsonl", *words)
+    assert result.code == 0 and f"Warning: a.jsonl {warning}" in result.err
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path("a.jsonl").read_bytes())))
+    result = call("train", "-", "--input-format", "jsonl", *words)
+    assert result.code == 0 and f"Warning: standard input {warning}" in result.err
+    result = call("train", "a.jsonl", *words, "--text", "text", "--categorical", "late")
+    assert result.code == 0 and "Warning" not in result.err
+    assert load_model("m")._extra["reading"].columns == ("text", "late")
 
 
 def test_resuming_keeps_the_features(call, table, monkeypatch):

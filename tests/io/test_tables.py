@@ -306,6 +306,18 @@ def test_a_table_without_rows(make, refused, name, content):
     assert "the table has no rows, or none of" in str(refused(make(name, content), Reading(label="l", weighted=True)))
 
 
+def test_late_columns_of_json_lines_are_known(make, monkeypatch):
+    monkeypatch.setattr(lines, "LOOK_AHEAD_LINES", 2)
+    rows = ['{"l": "a", "n": 1}', '{"l": "a", "m": 2}', '{"l": "a", "late": 1, "\\ud800": 1}', '{"later": 2, "l": "b"}']
+    path = make("a.jsonl", "\n".join(rows))
+    source = Source(path, Reading(label="l"))
+    assert sum(chunk.X.shape[0] for chunk in source.chunks()) == 4
+    assert source.reading.columns == ("n", "m") and source.late_columns == ["late", "later"]
+    named = Source(path, Reading(label="l", numeric=("n", "late")))
+    assert [chunk.X.indptr.tolist() for chunk in named.chunks()] == [[0, 1, 1, 2, 2]]
+    assert named.late_columns == []
+
+
 def test_the_label_has_to_be_named(make, refused):
     message = str(refused(make("a.csv", "a,b\n1,2\n")))
     assert "name the column of the label (label=, --label); the columns are 'a', 'b'" in message

@@ -574,6 +574,10 @@ def _object(raw: bytes) -> dict[str, Any]:
 class JsonlReader(TableReader):
     """Reads one JSON object per line."""
 
+    def __init__(self, path: str, reading: Reading, labelled: bool, skip: bool) -> None:
+        super().__init__(path, reading, labelled, skip)
+        self._known = {reading.label, *reading.columns, *reading.ignored}
+
     @classmethod
     def resolve(cls, path: str, reading: Reading, block: Block, labelled: bool) -> Reading:
         """Find the columns to use from the good ones of the first rows."""
@@ -597,6 +601,8 @@ class JsonlReader(TableReader):
 
     def _take(self, raw: bytes) -> None:
         cells = _object(raw)
+        if not self._known.issuperset(cells) and len(self.late_columns) < _COLUMNS_SHOWN:
+            self.late_columns |= dict.fromkeys(name for name in cells if name not in self._known and is_utf8(name))
         try:
             self._add(cells)
         except Fault as fault:
@@ -633,6 +639,7 @@ class ParquetFile:
 
     def __init__(self, path: str, reading: Reading, labelled: bool, skip: bool) -> None:
         self._path, self._labelled, self._skip = path, labelled, skip
+        self.late_columns: dict[str, None] = {}  # the schema has all columns
         self._arrow, self._parquet = optional_module("pyarrow"), optional_module("pyarrow.parquet")
         self._copy = _temporary_copy(path)
         if self._copy is not None:
