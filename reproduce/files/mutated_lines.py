@@ -27,7 +27,9 @@ class Case:
     header_rows: int = 0  # rows that the header itself is
 
 
-_COLUMNS = {"label": "label", "text": ("title",), "numeric": ("price",), "categorical": ("colour",), "feature_bits": 8}
+_COLUMNS = {"label": "label", "text": ("title",), "numeric": ("price",), "categorical": ("colour",), "feature_bits": 8,
+            "decimal_comma": ()}  # fmt: skip
+_NOT_LINES = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\x1f\x8b")  # how UTF-8, UTF-16 and gzip files may begin
 CASES = {
     "svmlight": Case(
         Reading("svmlight", labels="one", label_kind="int", index_base=1, feature_bits=6),
@@ -114,7 +116,7 @@ def mutated(case: Case, rng: random.Random) -> bytes:
                 new = rng.choice(" :,|#0123456789").encode()
             line = line[:at] + new + line[stop:]
         line = line.replace(b"\n", b"")
-        if line.strip() and not line.startswith(b"\xef\xbb\xbf"):
+        if line.strip() and not line.startswith(_NOT_LINES):
             return line
 
 

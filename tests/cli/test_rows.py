@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from manyclass.cli import rows as module
-from manyclass.cli.rows import Features, RowStore, SortedLabels, held_out
+from manyclass.cli.rows import Features, RowStore, SortedLabels, held_out, read_rows
 from manyclass.io import Chunk, Reading, Source
+from manyclass.trained import LabelColumns
 
 N = 3000
 
@@ -154,3 +155,20 @@ def test_nothing_is_left_if_reading_fails(table):
     with pytest.raises(ValueError, match="not a number"):
         store(table, 20_000)
     assert os.listdir(table.parent) == ["sorted.csv"]
+
+
+@pytest.mark.parametrize("options", [{}, {"label_separator": " "}])
+def test_some_rows_are_the_first_ones_or_a_sample(table, options):
+    def some(max_rows, seed=None):
+        source = Source(table, Reading(label="l", text=("t",), numeric=("n",), weighted=True, idf=True, **options))
+        columns = LabelColumns([]) if options else None
+        X, y, weights = read_rows(source, columns, max_rows, seed)
+        assert X.shape[0] == y.shape[0] == len(weights) == min(N, max_rows)
+        return X, (y[:, 1:].toarray().argmax(axis=1) if options else [int(label.split()[1]) for label in y])
+
+    assert set(some(300)[1]) == {0, 1, 2}
+    (X, y), (same, _), (other, _) = (some(300, seed) for seed in (0, 0, 1))
+    assert len(set(y)) == 30 and list(y) == sorted(y)
+    assert (X != same).nnz == 0 < (X != other).nnz
+    for all_rows in (some(N, 0), some(2 * N, 0)):
+        assert (all_rows[0] != some(N)[0]).nnz == 0 and list(all_rows[1]) == [i // 100 for i in range(N)]

@@ -12,8 +12,10 @@ import pytest
 
 from manyclass import load_model
 from manyclass.cli import rows
+from manyclass.cli.files import open_source
 from manyclass.core import model_file
 from manyclass.core.model_file import ModelFormatError
+from manyclass.io import lines
 
 WORDS = ["sock", "shoe", "hat", "coat", "glove", "belt", "shirt", "scarf", "boot", "dress"]
 TRAIN = ("train", "train.csv", "--label", "kind", "--model", "m")
@@ -55,6 +57,43 @@ def test_columns_are_chosen_and_shown(call, table):
     assert shown["text"].startswith("title, code (words; 2 to 4 characters of code; idf)")
     assert (shown["numeric"], shown["categorical"]) == ("grams", "colour")
     assert (shown["date"], shown["ignored"]) == ("added", "id")
+    assert "decimal comma" not in call("inspect", "m").out
+
+
+def kinds(result):
+    """The columns by kind as they are printed before training."""
+    assert result.code == 0, result.err
+    return {line.split()[0]: line.split(None, 1)[1] for line in result.err.splitlines() if line.startswith("  ")}
+
+
+def test_columns_that_are_not_named_are_shown(call, table):
+    shown = kinds(call(*TRAIN, "--text", "title", "--numeric", "grams"))
+    assert shown == {"text": "title (words; idf)", "numeric": "grams", "ignored": "id, code, colour, added"}
+    assert load_model("m")._extra["reading"].ignored == ("id", "code", "colour", "added")
+    reading = open_source("test.csv", {"label": "colour"}, load_model("m")._extra["reading"]).reading
+    assert reading.ignored == ("id", "code", "added", "kind")  # another column may be the label
+    result = call(*TRAIN, "--ignore", "grammes")
+    assert result.code == 1 and "there is no column 'grammes'; the columns are 'id', 'title'" in result.err
+
+
+def test_how_cells_are_written_is_found_shown_and_stored(call, table):
+    for name in ("train.csv", "test.csv"):
+        data = pd.read_csv(name)
+        data["added"] = pd.to_datetime(data["added"]).dt.strftime("%m/20/%Y")
+        data["age"] = [str(int(kind[5:]) + 20) for kind in data["kind"]]
+        data.loc[:2, "age"] = ["unknown", "old", "n/a"]
+        data.loc[3, "added"] = "NULL"
+        data.to_csv(name, index=False, sep=";", decimal=",")
+    result = call(*TRAIN, "--test", "test.csv", "--json", "--ignore", "title", "--ignore", "code")
+    assert accuracy(result) > 0.95
+    shown = kinds(result)
+    assert shown["numeric"] == "grams, age (decimal comma in grams; cells of age that are no numbers are missing)"
+    assert shown["date"] == "added (month first in added)"
+    facts = call("inspect", "m").out
+    assert "decimal comma" in facts and "month first" in facts
+    data = pd.read_csv("test.csv", sep=";", decimal=",")  # pandas reads the numbers as such
+    expected = [line.split("\t")[0] for line in call("predict", "m", "test.csv", "--top-k", 1).out.splitlines()[1:]]
+    assert load_model("m").predict(data).tolist() == expected
 
 
 def test_the_order_of_the_file_does_not_matter(call, table, monkeypatch):
@@ -88,6 +127,22 @@ def test_without_shuffle_a_sorted_file_is_reported(call, table):
     words = ("--label", "kind", "--text", "title", "--model", "m", "--online", "--epochs", 1, "--no-shuffle")
     assert "omit --no-shuffle" in call("train", "sorted.csv", *words).err
     assert "omit --no-shuffle" not in call("train", "train.csv", *words).err
+
+
+def test_columns_that_the_first_rows_lack_are_reported(call, monkeypatch):
+    monkeypatch.setattr(lines, "LOOK_AHEAD_LINES", 30)
+    rows = [{"text": f"word{i % 3} and more", "kind": i % 3} | ({"late": "x"} if i >= 30 else {}) for i in range(60)]
+    Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ("--label", "kind", "--model", "m")
+    warning = "has columns that its first rows lack. They are not used: 'late'. To use some of them, name all columns"
+    result = call("train", "a.jsonl", *words)
+    assert result.code == 0 and f"Warning: a.jsonl {warning}" in result.err
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path("a.jsonl").read_bytes())))
+    result = call("train", "-", "--input-format", "jsonl", *words)
+    assert result.code == 0 and f"Warning: standard input {warning}" in result.err
+    result = call("train", "a.jsonl", *words, "--text", "text", "--categorical", "late")
+    assert result.code == 0 and "Warning" not in result.err
+    assert load_model("m")._extra["reading"].columns == ("text", "late")
 
 
 def test_resuming_keeps_the_features(call, table, monkeypatch):

@@ -67,6 +67,16 @@ def test_settings_are_different_and_valid(call):
     assert re.search(r"--feature-bits \d+", " ".join(wider.words()))
 
 
+def test_rows_are_from_the_whole_file(call):
+    rows = [f"word{i} of kind{i // 30},{i // 30}\n" for i in range(300)]
+    Path("sorted.csv").write_text("text,kind\n" + "".join(rows))
+    search = Search(plan("sorted.csv", reading={"label": "kind", "text": ["text"]}, max_rows=100))
+    assert search.n_classes == 10
+    rows, others = search._with_features(()), search._with_features((("feature_bits", 10),))
+    assert rows.X.shape == (100, 2**20) and others.X.shape == (100, 2**10)
+    assert rows.y.tolist() == others.y.tolist()
+
+
 def test_several_labels_per_row(call):
     rows = [f"a{i % 4} b{i % 3},{i % 4};{4 + i % 3}\n" for i in range(120)]
     Path("t.csv").write_text("text,tags\n" + "".join(rows))

@@ -10,6 +10,8 @@ from manyclass.io import Reading
 def test_a_reading_survives_json():
     reading = Reading("csv", "several", "text", None, 100, 10, None, "l", ("a", "b"), ("c",), ("d",), ";")
     assert Reading.from_dict(json.loads(json.dumps(reading.to_dict()))) == reading
+    reading = Reading(numeric=("a", "b"), date=("d",), decimal_comma=("a",), mixed=(), month_first=("d",))
+    assert Reading.from_dict(json.loads(json.dumps(reading.to_dict()))) == reading
     assert Reading.from_dict({}) == Reading()
 
 
@@ -25,6 +27,7 @@ def test_width():
         {"feature_bits": 0}, {"feature_bits": 31}, {"feature_bits": "18"}, {"feature_bits": None}, {"n_labels": -1},
         {"label": ""}, {"label": 3}, {"text": "title"}, {"text": [3]}, {"numeric": None}, {"label_separator": ""},
         {"text": ["a"], "numeric": ["a"]}, {"label": "a", "text": ["a"]}, {"text": ["a", "a"]}, {"unknown": 1}, {1: 2},
+        {"decimal_comma": ["a"]}, {"numeric": ["a"], "mixed": "a"}, {"date": ["d"], "month_first": [["d"]]},
     ],
 )  # fmt: skip
 def test_bad_values_are_refused(values):

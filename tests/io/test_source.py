@@ -125,6 +125,26 @@ def test_what_only_pretends_to_be_packed(make, refused):
     assert "zstd" in str(refused(make("a.svm.zst", "1 1:1\n")))
 
 
+@pytest.mark.parametrize("pack", PACKINGS.values())
+def test_packed_files_are_recognised_without_their_extension(make, read, pack):
+    assert read(make("a.csv", pack(b"l,n\na,1\n")), Reading(label="l")).labels.tolist() == ["a"]
+    assert read(make("a.svm", pack(b"3 1:1\n"))).labels.tolist() == [3]
+
+
+TEXTS = {"a.csv": "l,n\na,1\n", "a.jsonl": '{"l": "a", "n": 1}\n', "a.svm": "3 1:1\n"}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_other_kinds_of_text_files_are_named(make, refused, read, name):
+    text, reading = TEXTS[name], Reading(label="l") if name != "a.svm" else Reading()
+    for encoding in ("utf-16-le", "utf-16-be"):
+        error = refused(make(name, f"\ufeff{text}".encode(encoding)), reading)
+        assert error.line == 1 and "the file is UTF-16 text; convert it to UTF-8" in str(error)
+    error = refused(make(name, (2 * text).replace("\n", "\r")), reading)
+    assert error.line == 1 and "the lines end with CR only" in str(error)
+    assert read(make(name, text.replace("\n", "\r\n")), reading).X.shape[0] == 1
+
+
 def test_damage_is_named_where_it_is(make):
     rng = np.random.default_rng(0)
     text = b"".join(b"%d %d:1\n" % tuple(rng.integers(1, 10**6, 2)) for _ in range(150_000))

@@ -2,8 +2,10 @@
 
 import csv
 import json
+from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from manyclass.io import Reading, Source, tables
+from manyclass.io import Reading, Source, lines, tables
 from manyclass.io.tables import cell_place
 
 COLUMNS = Reading(label="label", text=("title", "body"), numeric=("price",), categorical=("colour",), feature_bits=12)
@@ -94,6 +96,7 @@ def test_the_second_text_column_has_other_features(make, read):
 def test_only_named_columns_are_used(make, read):
     text = "l,t,n\na,some word,nan\n"
     assert read(make("a.csv", text), Reading(label="l", text=("t",))).X.nnz == 2
+    assert Source(make("a.csv", text), Reading(label="l", text=("t",))).reading.ignored == ("n",)
 
 
 def test_several_labels_in_a_cell(make, read):
@@ -114,6 +117,39 @@ def test_several_labels_in_parquet(tmp_path, read):
     pyarrow.parquet.write_table(pyarrow.table({"l": [["a"], ["b", "c"]], "n": [1.0, 2.0]}), path)
     chunk = read(path, Reading(label="l"))
     assert chunk.labels.tolist() == ["a", "b", "c"] and chunk.pointer.tolist() == [0, 1, 3]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_booleans_are_text_labels(tmp_path, read, kind):
+    path, rows = tmp_path / f"a.{kind}", [{"l": True, "n": 1}, {"l": False, "n": 2}]
+    if kind == "jsonl":
+        path.write_text("\n".join(map(json.dumps, rows)))
+    else:
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    assert read(path, Reading(label="l")).labels.tolist() == ["true", "false"]
+
+
+def test_decimals_in_parquet_are_numbers(tmp_path, read):
+    path = tmp_path / "a.parquet"
+    table = pyarrow.table({"l": [Decimal(3), Decimal(-4)], "n": [Decimal("1.50"), None], "m": [1, 2]})
+    pyarrow.parquet.write_table(table, path)
+    source = Source(path, Reading(label="l"))
+    assert source.reading.numeric == ("n", "m") and source.reading.label_kind == "int"
+    chunk = read(path, Reading(label="l", numeric=("n",)))
+    assert chunk.labels.tolist() == [3, -4] and chunk.X.data.tolist() == [1.5]
+
+
+def test_the_index_of_pandas_is_ignored_unless_it_is_named(tmp_path):
+    frame = pd.DataFrame({"l": ["a", "b"] * 20, "n": [1.5, 2] * 20}).sample(frac=1, random_state=0)
+    frame.to_parquet(tmp_path / "a.parquet")
+    frame.to_csv(tmp_path / "a.csv")
+    index = "__index_level_0__"
+    reading = Source(tmp_path / "a.parquet", Reading(label="l")).reading
+    assert (reading.numeric, reading.ignored) == (("n",), (index,))
+    reading = Source(tmp_path / "a.parquet", Reading(label="l", numeric=(index,))).reading
+    assert (reading.numeric, reading.ignored) == ((index,), ("n",))
+    reading = Source(tmp_path / "a.csv", Reading(label="l", weighted=True)).reading
+    assert (reading.numeric, reading.ignored) == (("n",), ("Unnamed: 0",))
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
@@ -150,6 +186,34 @@ def test_csv_cells_are_those_of_the_csv_module(tmp_path_factory, cells):
 def test_byte_order_mark_and_blank_lines(make, read):
     chunk = read(make("a.csv", b"\xef\xbb\xbfl,n\r\n\r\na,1\r\n\n"), Reading(label="l"))
     assert chunk.labels.tolist() == ["a"]
+
+
+def test_the_first_lines_may_end_within_a_record(make, monkeypatch):
+    path = make("a.csv", 'l,t,n\na,x,1\nb,"y\nfoo,bar,baz\n",2\n')
+    for n_lines in range(2, 6):
+        monkeypatch.setattr(lines, "LOOK_AHEAD_LINES", n_lines)
+        reading = Source(path, Reading(label="l")).reading
+        assert (reading.categorical, reading.numeric) == (("t",), ("n",))
+    # A quote that is not closed in the whole file breaks only its line.
+    reading = Source(make("b.csv", 'l,t,n\na,x,1\n"b,y,z\nc,z,3\nd,z,w\n'), Reading(label="l")).reading
+    assert reading.categorical == ("t", "n")
+
+
+def test_names_of_columns_have_no_spaces_around_them(make, read):
+    path = make("a.csv", "l, t ,n\na,some words,1\n")
+    reading = Source(path, Reading(label="l")).reading
+    assert (reading.categorical, reading.numeric) == (("t",), ("n",))
+    # Models of earlier versions have names with spaces.
+    assert read(path, Reading(label="l", text=(" t ",))).X.nnz == 2
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_columns_to_ignore_must_exist(tmp_path, refused, kind):
+    path = written(tmp_path, kind)
+    error = refused(path, Reading(label="label", ignored=("pricee",)))
+    assert "there is no column 'pricee'; the columns are 'label'" in str(error)
+    model = Reading(label="label", text=("title",), ignored=("gone",))
+    assert Source(path, model).reading.ignored == ("body", "price", "colour")
 
 
 def test_places_of_cells():
@@ -234,6 +298,26 @@ def test_header_errors_are_never_skipped(make, refused, text, column, what):
     assert (error.line, error.column) == (1, column) and what in str(error)
 
 
+EMPTY = [("a.csv", "l,n\n"), ("a.csv", "l,n\na\nb\n"), ("a.jsonl", ""), ("a.jsonl", "{\n")]
+
+
+@pytest.mark.parametrize("name, content", EMPTY)
+def test_a_table_without_rows(make, refused, name, content):
+    assert "the table has no rows, or none of" in str(refused(make(name, content), Reading(label="l", weighted=True)))
+
+
+def test_late_columns_of_json_lines_are_known(make, monkeypatch):
+    monkeypatch.setattr(lines, "LOOK_AHEAD_LINES", 2)
+    rows = ['{"l": "a", "n": 1}', '{"l": "a", "m": 2}', '{"l": "a", "late": 1, "\\ud800": 1}', '{"later": 2, "l": "b"}']
+    path = make("a.jsonl", "\n".join(rows))
+    source = Source(path, Reading(label="l"))
+    assert sum(chunk.X.shape[0] for chunk in source.chunks()) == 4
+    assert source.reading.columns == ("n", "m") and source.late_columns == ["late", "later"]
+    named = Source(path, Reading(label="l", numeric=("n", "late")))
+    assert [chunk.X.indptr.tolist() for chunk in named.chunks()] == [[0, 1, 1, 2, 2]]
+    assert named.late_columns == []
+
+
 def test_the_label_has_to_be_named(make, refused):
     message = str(refused(make("a.csv", "a,b\n1,2\n")))
     assert "name the column of the label (label=, --label); the columns are 'a', 'b'" in message
@@ -247,7 +331,7 @@ BAD_JSON = [
     ('{"n": 1, "l": null}', 10, "missing"),
     ('{"n": 1, "l": "x"}', 10, "whole number"),
     ('{"n": 1, "l": 1.5}', 10, "neither"),
-    ('{"n": 1, "l": true}', 10, "neither"),
+    ('{"n": 1, "l": true}', 10, "'true' is not a 64-bit whole number"),
     ('{"n": 1, "l": [1, 2]}', 10, "several labels"),
     ('{"l": 1, "n": NaN}', 15, "NaN"),
     ('{"l": 1, "n": -Infinity}', 16, "Infinity"),

@@ -13,6 +13,7 @@ from ..core import model_file
 from ..core.model_file import ModelFormatError, check_target, lock
 from ..core.model_file import replaced as replaced
 from ..io import COLUMN_KINDS, DELIMITERS, TABLES, Reading, Source, known_format
+from ..io.reading import CELL_FORMATS
 from .messages import CommandError
 
 _FAMILIES = (TABLES, ("svmlight", "xmc"), ("vw",))  # formats with the same features
@@ -56,7 +57,9 @@ def open_source(
     if base is not None and base.weighting is not None and values.keys() & set(COLUMN_KINDS):
         raise CommandError("the columns to use are stored in the model: omit --text, --numeric, --categorical, --date.")
     if values.keys() & set(COLUMN_KINDS):  # named columns replace those of the model
-        values = {**dict.fromkeys((*COLUMN_KINDS, "chars_of"), ()), **values}
+        values = {**dict.fromkeys((*COLUMN_KINDS, "chars_of"), ()), **dict.fromkeys(CELL_FORMATS), **values}
+    if base is not None:
+        values["ignored"] = ()  # another file may have other columns, and one of them may be the label
     if base is not None and "format" not in values:
         values["format"] = (None if path == "-" else known_format(path)) or base.format
     if base is not None and (values["format"] != base.format or (base.delimiter or ",") in DELIMITERS):

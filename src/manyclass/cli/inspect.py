@@ -88,7 +88,7 @@ def _data_facts(trained: Trained) -> dict[str, str]:
     """How data files are read, where it is not the default."""
     usual, found = Reading().to_dict(), {}
     for name, value in trained.reading.to_dict().items():
-        if value not in (usual.get(name), None) and not isinstance(value, dict):
+        if value not in (usual.get(name), None, []) and not isinstance(value, dict):
             found[name.replace("_", " ")] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return found
 

@@ -418,7 +418,9 @@ def tune(
         float, typer.Option(min=0.01, help="Time limit of the search; the running trial is completed.")
     ] = 5.0,
     trials: Annotated[int | None, typer.Option(min=1, help="Maximum number of settings in the first round.")] = None,
-    max_rows: Annotated[int, typer.Option(min=10, help="Maximum number of rows to read into memory.")] = 100_000,
+    max_rows: Annotated[
+        int, typer.Option(min=10, help="Maximum number of rows in memory; of a longer file, a random sample.")
+    ] = 100_000,
     epochs: Annotated[int | None, typer.Option(min=1, help="As in train.")] = None,
     seed: Seed = 0,
     threads: Threads = 1,

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from ..core.protocol import Labels
 from ..core.validation import NARROW
 from ..io import Chunk, Reading, Source
+from ..io.errors import shown
 from ..io.weighting import RawCounts, weigh
 from ..trained import LabelColumns
 from .messages import CommandError, stderr
@@ -26,6 +27,7 @@ from .messages import CommandError, stderr
 WINDOW = 1 << 14  # rows read together
 _N_BUCKETS = 128
 _HELD_OUT_SHARE, _MOST_HELD_OUT = 0.02, 2048
+_COLUMNS_SHOWN = 10
 
 
 class _Record(NamedTuple):
@@ -182,6 +184,7 @@ class RowStore:
         if self._file is not None:
             self._spill()
         self.features.finish()
+        warn_late_columns(self.source)
 
     def _hold_out_fewer(self, number: int, share: float) -> float:
         """Learn half of the rows held out so far, and return the share to hold out from now on.
@@ -362,6 +365,7 @@ class PipeRows:
             n_held += sum(part.X.shape[0] for part in held)
             rng = np.random.default_rng([self._seed, epoch, number])
             yield take(learned, rng.permutation(learned.X.shape[0])) if self._shuffle else learned
+        warn_late_columns(self.source)
 
     def held_out(self) -> Chunk | None:
         """The rows that were not in `windows`, in random order."""
@@ -466,6 +470,18 @@ def warn_sorted(path: str, what_to_do: str) -> None:
     )
 
 
+def warn_late_columns(source: Source) -> None:
+    """Name the columns that are not used because the first rows lack them."""
+    if not (names := source.late_columns):
+        return
+    there = ", ".join(map(shown, names[:_COLUMNS_SHOWN])) + (", ..." if names[_COLUMNS_SHOWN:] else "")
+    stderr.print(
+        f"Warning: {'standard input' if source.path == '-' else source.path} has columns that its first rows lack. "
+        f"They are not used: {there}. To use some of them, name all columns to use (--text, --numeric, --categorical, "
+        "--date)."
+    )
+
+
 class SortedLabels:
     """Whether rows with the same label follow each other far more often than in random order."""
 
@@ -501,14 +517,35 @@ class SortedLabels:
 # -- all rows at once ----------------------------------------------------------------------------------------------
 
 
-def read_rows(source: Source, columns: LabelColumns | None, max_rows: int) -> tuple[Any, Any, np.ndarray]:
-    """X, y and weights of the first rows of a file, in memory."""
+def read_rows(
+    source: Source, columns: LabelColumns | None, max_rows: int, seed: int | None = None
+) -> tuple[Any, Any, np.ndarray]:
+    """X, y and weights of at most `max_rows` rows of a file, in memory: the first ones, or with a seed a sample."""
+    chunk = next(source.chunks(max_rows), None) if seed is None else _sample(source, max_rows, seed)
+    if chunk is None:
+        raise CommandError(f"{source.path}: there are no rows to learn from.")
+    warn_late_columns(source)
     features = Features(source.reading)
-    for chunk in source.chunks(max_rows):
-        features.count(chunk.X)
-        features.finish()
-        return arrays_of(chunk._replace(X=features(chunk.X)), columns)
-    raise CommandError(f"{source.path}: there are no rows to learn from.")
+    features.count(chunk.X)
+    features.finish()
+    return arrays_of(chunk._replace(X=features(chunk.X)), columns)
+
+
+def _sample(source: Source, max_rows: int, seed: int) -> Chunk | None:
+    """A random sample of all rows in the order of the file; None if there are none. Memory: twice as many rows."""
+    rng, parts, keys = np.random.default_rng(seed), list[Chunk](), np.zeros(0)
+    for chunk in source.chunks(min(WINDOW, max_rows)):
+        parts.append(chunk)
+        keys = np.concatenate([keys, rng.random(chunk.X.shape[0])])
+        if len(keys) >= 2 * max_rows:
+            parts, keys = _smallest(parts, keys, max_rows)
+    return _smallest(parts, keys, max_rows)[0][0] if parts else None
+
+
+def _smallest(chunks: list[Chunk], keys: np.ndarray, n: int) -> tuple[list[Chunk], np.ndarray]:
+    """The n rows with the smallest keys, in their order."""
+    order = np.sort(np.argsort(keys, kind="stable")[:n])
+    return [take(join(chunks), order)], keys[order]
 
 
 def arrays_of(chunk: Chunk, columns: LabelColumns | None) -> tuple[Any, Any, np.ndarray]:

@@ -38,6 +38,10 @@ DEFAULT_EPOCHS = 5
 _DISAGREE = 0.1  # difference of held-out and progressive error that is not by chance
 _BATCH = 1 << 10  # rows learned before the next check for an interrupt
 _FINGERPRINT = 1 << 20  # bytes at the start and at the end of a file
+_NOTES = {
+    "numeric": {"decimal_comma": "decimal comma in {}", "mixed": "cells of {} that are no numbers are missing"},
+    "date": {"month_first": "month first in {}"},
+}
 
 
 class Plan(SimpleNamespace):
@@ -199,12 +203,14 @@ def _print_start(source: Source) -> None:
 
 def _how(reading: Reading, kind: str) -> str:
     """How the columns of a kind become features."""
-    if kind != "text":
-        return ""
-    parts = ["words" if reading.ngrams == 1 else f"1 to {reading.ngrams} words"]
-    if reading.chars_of:
-        parts.append(f"{reading.chars[0]} to {reading.chars[1]} characters of {', '.join(reading.chars_of)}")
-    return f" ({'; '.join(parts)}{'; idf' if reading.weighted and reading.idf else ''})"
+    notes = _NOTES.get(kind, {}).items()
+    parts = [note.format(", ".join(columns)) for name, note in notes if (columns := getattr(reading, name))]
+    if kind == "text":
+        parts.append("words" if reading.ngrams == 1 else f"1 to {reading.ngrams} words")
+        if reading.chars_of:
+            parts.append(f"{reading.chars[0]} to {reading.chars[1]} characters of {', '.join(reading.chars_of)}")
+        parts += ["idf"] if reading.weighted and reading.idf else []
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def _report(plan: Plan, trained: Trained, result: dict[str, Any]) -> None:

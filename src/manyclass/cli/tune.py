@@ -127,7 +127,7 @@ class Search:
 
     def _read(self, source: Any) -> Rows:
         columns = LabelColumns(initial_names(source.reading), source.reading.n_labels or 0) if self.several else None
-        return Rows(*read_rows(source, columns, self.plan.max_rows))
+        return Rows(*read_rows(source, columns, self.plan.max_rows, self.plan.seed))
 
     def _with_features(self, features: tuple[tuple[str, Any], ...]) -> Rows:
         if features not in self._rows:

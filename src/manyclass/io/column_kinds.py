@@ -1,19 +1,29 @@
 """What the columns of a table are, found from their first cells."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 from .values import is_number
 
-_NO_NUMBER = ("na", "n/a", "nan", "null", "none", "-", "?", "<na>")
+_NO_VALUE = {"na", "n/a", "n.a.", "#n/a", "nan", "nat", "<na>", "null", "none", "unknown", "missing", "-", "--", "?"}
 _BOOLEANS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"on", "off"})
 _LONG_TEXT = 40  # cells of this many characters are text, even if they have only one or two words
 _FEW = 20  # cells: with fewer, nothing can be said about how they repeat
+_ODD_SHARE = 0.01  # of the cells in a column of numbers may be something else, or one cell
 _CODE = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){2,}[0-9a-fA-F]{8,}")  # UUIDs, checksums
-_ID_NAME = re.compile(r"(?:.*[_\s.-])?(?:id|uuid|guid|index|rowid)|unnamed: 0|[a-z]+Id|ID", re.IGNORECASE)
-_FORMATS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d %b %Y", "%a, %d %b %Y %H:%M:%S %z")
+# id, ID, user_id, id_user, userId and userID, but not paid or grid
+_ID_NAME = re.compile(r"(?i:(?:.*[_\s.-])?(?:uuid|guid|index|rowid|id(?:[_\s.-].*)?)|unnamed: 0)|.*[a-z0-9]I[dD]")
+_PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")  # in Parquet files
+_FORMATS = ("%d.%m.%Y", "%Y/%m/%d", "%d %b %Y", "%a, %d %b %Y %H:%M:%S %z")
+_ORDERS = {None: ("%d/%m/%Y", "%m/%d/%Y"), False: ("%d/%m/%Y",), True: ("%m/%d/%Y",)}  # by `month_first`
+_SLASHES = re.compile(r"([0-9]{1,2})/([0-9]{1,2})/[0-9]{4}")
+_COMMA_AND_POINT = str.maketrans(",.", ".,")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
+_KINDS = ("text", "numeric", "categorical", "date", "ignored", "short", "mixed")
+_PART_OF = {"short": "text", "mixed": "numeric"}
 
 
 def is_missing(value: Any) -> bool:
@@ -21,22 +31,25 @@ def is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def no_number(value: Any) -> bool:
-    """Whether a cell of a column of numbers says that there is none."""
+def no_value(value: Any) -> bool:
+    """Whether a cell of a column of numbers or dates says that there is none."""
     if isinstance(value, str):
-        return value.strip().lower() in _NO_NUMBER
-    return isinstance(value, float) and value != value
+        return value.strip().lower() in _NO_VALUE
+    return isinstance(value, float | Decimal | date) and value != value  # nan, or NaT of pandas
 
 
-def parse_date(value: Any) -> datetime | None:
-    """A date in ISO format or a common other one, in UTC if it has no zone; None if it is no date from 1 to 9999."""
+def parse_date(value: Any, month_first: bool | None = None) -> datetime | None:
+    """A date in ISO format or a common other one, in UTC if it has no zone; None if it is no date from 1 to 9999.
+
+    `month_first` is the order of dates such as 3/4/2024; None: day first, or month first if that is no date.
+    """
     if isinstance(value, date):  # also a datetime or a Timestamp of pandas
         moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     text = str(value).strip()
     if len(text) < 8 or text.isdecimal():
         return None
-    for parse in (datetime.fromisoformat, *map(_by_format, _FORMATS)):
+    for parse in (datetime.fromisoformat, *map(_by_format, (*_ORDERS[month_first], *_FORMATS))):
         try:
             moment = parse(text)
             return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -49,44 +62,71 @@ def _by_format(pattern: str) -> Any:
     return lambda text: datetime.strptime(text, pattern)
 
 
-def find_kinds(columns: Mapping[str, Sequence[Any]], weighted: bool) -> tuple[dict[str, list[str]], list[str]]:
-    """The names of the columns by kind, and those text columns whose cells are short, such as names.
+def is_month_first(cells: Iterable[Any]) -> bool:
+    """Whether dates such as 12/31/2024 in a column require the month first, and none requires the day first."""
+    found = [match for cell in cells if isinstance(cell, str) and (match := _SLASHES.fullmatch(cell.strip()))]
+    return any(int(match[2]) > 12 for match in found) and all(int(match[1]) <= 12 for match in found)
 
-    Without `weighted`, there are only the kinds text, numeric and categorical.
+
+def with_point(token: str) -> str:
+    """A number with a decimal comma as one with a point. One with a point becomes no number."""
+    return token.translate(_COMMA_AND_POINT)
+
+
+def has_decimal_comma(cells: Iterable[Any]) -> bool:
+    """Whether numbers in a column have a decimal comma and none has a point. Those such as 1,234 alone do not count."""
+    tokens = [cell.strip() for cell in cells if isinstance(cell, str)]
+    if any("." in token and is_number(token) for token in tokens):
+        return False
+    return any("," in token and is_number(with_point(token)) and not _THOUSANDS.fullmatch(token) for token in tokens)
+
+
+def find_kinds(columns: Mapping[str, Sequence[Any]], weighted: bool) -> dict[str, list[str]]:
+    """The names of the columns by kind. Without `weighted`, only text, numeric and categorical are distinguished.
+
+    "short" are those of "text" whose cells are short, such as names, and "mixed" those of "numeric" that have a few
+    other cells.
     """
-    kinds: dict[str, list[str]] = {"text": [], "numeric": [], "categorical": [], "date": [], "ignored": []}
-    short = []
+    kinds: dict[str, list[str]] = {kind: [] for kind in _KINDS}
     for name, cells in columns.items():
         values = [value for value in cells if not is_missing(value)]
         kind = _kind(values) if not weighted else _detailed_kind(name, values)
-        if kind == "short text":
-            short.append(name)
-        kinds["text" if kind == "short text" else kind].append(name)
-    return kinds, short
+        if _PANDAS_INDEX.fullmatch(name):
+            kind = "ignored"
+        kinds[kind].append(name)
+        if kind in _PART_OF:
+            kinds[_PART_OF[kind]].append(name)
+    return kinds
 
 
-def _is_numeric(value: Any) -> bool:
-    return is_number(value.strip()) if isinstance(value, str) else isinstance(value, int | float)
+def _is_numeric(value: Any, comma: bool = False) -> bool:
+    if isinstance(value, str):
+        return is_number(with_point(value.strip()) if comma else value.strip())
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
 def _kind(values: list[Any]) -> str:
     """Whether the cells of a column are "numeric", "text" or "categorical"."""
-    if values and not any(isinstance(value, bool) for value in values) and all(map(_is_numeric, values)):
+    if values and all(map(_is_numeric, values)):
         return "numeric"
     n_texts = sum(isinstance(value, str) and (len(value.split()) > 2 or len(value) >= _LONG_TEXT) for value in values)
     return "text" if 2 * n_texts > len(values) else "categorical"
 
 
 def _detailed_kind(name: str, values: list[Any]) -> str:
-    """The same, or "short text", "date" or "ignored"."""
-    numbers = [value for value in values if not no_number(value)]
-    if not numbers or any(isinstance(value, list | dict | bytes) for value in values):
+    """The same, or "short", "mixed", "date" or "ignored"."""
+    known = [value for value in values if not no_value(value)]
+    if not known or any(isinstance(value, list | dict | bytes) for value in values):
         return "ignored"
-    kind = _kind(numbers)
-    if kind == "numeric":
-        return "ignored" if _is_id(name, numbers) else "numeric"
-    if all(parse_date(value) is not None for value in values):
+    comma = has_decimal_comma(known)
+    numbers = [value for value in known if _is_numeric(value, comma)]
+    n_odd = len(known) - len(numbers)
+    if not n_odd or (len(known) >= _FEW and n_odd <= max(1, _ODD_SHARE * len(known))):
+        return "ignored" if _is_id(name, numbers) else "mixed" if n_odd else "numeric"
+    month_first = is_month_first(known)
+    if all(parse_date(value, month_first) is not None for value in known):
         return "date"
+    kind = _kind(known)
     n, n_distinct = len(values), len(set(map(str, values)))
     words = {str(value).strip().lower() for value in values[: 10 * _FEW]}
     if n < _FEW or any(words <= pair for pair in _BOOLEANS):
@@ -95,7 +135,7 @@ def _detailed_kind(name: str, values: list[Any]) -> str:
         return "ignored"
     if kind == "text":
         return "categorical" if 20 * n_distinct <= n else "text"
-    return "short text" if 5 * n_distinct > n else "categorical"
+    return "short" if 5 * n_distinct > n else "categorical"
 
 
 def _is_id(name: str, values: list[Any]) -> bool:

@@ -16,6 +16,7 @@ LONGEST_LINE = 64 * 2**20
 LOOK_AHEAD_BYTES = 2**20
 LOOK_AHEAD_LINES = 10_000
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # its byte order marks
 # Compressed bytes that are decompressed at once. The result is at most 1,032 times as long for gzip (2 MiB) and
 # 32,768 times as long for zstd (64 MiB).
 _STEP = 2**11
@@ -58,8 +59,8 @@ def _decompressed(read: Callable[[int], bytes], method: str) -> Iterator[bytes]:
 class ByteStream:
     """One pass over the bytes of a file.
 
-    `consumed` and `total` count bytes of the file itself, before decompression; `total` is None for pipes. Files are
-    decompressed by their extension, standard input by its first bytes.
+    `consumed` and `total` count bytes of the file itself, before decompression; `total` is None for pipes. Data are
+    decompressed by the extension of the file, or else by their first bytes.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -71,13 +72,14 @@ class ByteStream:
         self._fault: Fault | None = None
         if self.name == "-":
             self._file: BinaryIO = sys.stdin.buffer
-            self._peeked = self._file.read(4)
-            method = next((found for start, found in _BEGINNINGS.items() if self._peeked.startswith(start)), None)
         else:
             self._file = open(self.name, "rb")
             status = os.fstat(self._file.fileno())
             self.total = status.st_size if stat.S_ISREG(status.st_mode) else None
-            method = _EXTENSIONS.get(os.path.splitext(self.name)[1].lower())
+        method = _EXTENSIONS.get(os.path.splitext(self.name)[1].lower())
+        if method is None:
+            self._peeked = self._file.read(4)
+            method = next((found for start, found in _BEGINNINGS.items() if self._peeked.startswith(start)), None)
         plain = iter(lambda: self._read_file(2**20), b"")
         self._pieces = plain if method is None else _decompressed(self._read_file, method)
 
@@ -122,6 +124,7 @@ class Block(NamedTuple):
     data: bytes
     first_line: int  # counted from 1 in the file
     too_long: bool = False
+    at_end: bool = False  # whether the first lines of a file are the whole file
 
 
 def blocks(stream: ByteStream) -> Iterator[Block]:
@@ -169,6 +172,8 @@ def look_ahead(stream: ByteStream) -> Block:
     except Fault as fault:
         raise DataError(stream.name, fault.what, data.count(b"\n") + 1, len(data) - data.rfind(b"\n")) from None
     stream.unread(data)
+    if why := _other_text(data):
+        raise DataError(stream.name, why, 1, 1)
     data = data.removeprefix(_BYTE_ORDER_MARK)
     if at_end and data and not data.endswith(b"\n"):
         data += b"\n"
@@ -178,4 +183,13 @@ def look_ahead(stream: ByteStream) -> Block:
         if newline < 0:
             break
         end = newline + 1
-    return Block(data[:end], 1)
+    return Block(data[:end], 1, at_end=at_end and end == len(data))
+
+
+def _other_text(data: bytes) -> str | None:
+    """Why the beginning of a file is not made of lines of UTF-8 text, if it is a kind of text that is recognised."""
+    if data.startswith(_UTF_16):
+        return 'the file is UTF-16 text; convert it to UTF-8 (in a spreadsheet program, choose "CSV UTF-8")'
+    if b"\n" not in data and b"\r" in data.rstrip(b"\r"):
+        return "the lines end with CR only, as on old Macs; convert the line ends to LF"
+    return None

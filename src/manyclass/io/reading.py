@@ -17,6 +17,7 @@ _CHOICES: dict[str, tuple] = {
 }
 DELIMITERS = ",;\t|"  # of CSV files, found from the first lines
 COLUMN_KINDS = ("text", "numeric", "categorical", "date")
+CELL_FORMATS = {"decimal_comma": "numeric", "mixed": "numeric", "month_first": "date"}  # and the kind of the columns
 _LARGEST = {"n_features": 2**31 - 1, "n_labels": 2**62, "feature_bits": 30, "ngrams": 5}
 _REQUIRED = ("feature_bits", "ngrams")
 _LONGEST_CHARS = 8
@@ -54,7 +55,13 @@ class Reading:
     text, numeric, categorical, date : tuple of str
         The columns to use, by kind; tables only. If all are empty, the first rows decide.
     ignored : tuple of str
-        Columns that are not used, if the first rows decide.
+        Columns that are not used. If columns are named by kind, all others.
+    decimal_comma : tuple of str or None
+        The numeric columns whose numbers have a decimal comma, such as 3,14.
+    mixed : tuple of str or None
+        The numeric columns in which cells that are no numbers count as missing.
+    month_first : tuple of str or None
+        The date columns in which 3/4/2024 is in March.
     label_separator : str or None
         The separator between several labels in one cell, such as ";" in "a;b"; CSV and TSV only.
     delimiter : str or None
@@ -97,6 +104,9 @@ class Reading:
     label_separator: str | None = None
     date: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    decimal_comma: tuple[str, ...] | None = None
+    mixed: tuple[str, ...] | None = None
+    month_first: tuple[str, ...] | None = None
     delimiter: str | None = None
     ngrams: int = 1
     chars: tuple[int, ...] = ()
@@ -141,6 +151,12 @@ class Reading:
                 if column in kinds:
                     raise ValueError(f"column {column!r} is named twice, as {kinds[column]} and as {name}")
                 kinds[column] = name
+        for name, kind in CELL_FORMATS.items():
+            value = getattr(self, name)
+            if value is not None and not (
+                isinstance(value, tuple) and all(isinstance(one, str) and kinds.get(one) == kind for one in value)
+            ):
+                raise ValueError(f"{name} must be a tuple of {kind} columns or None, got {value!r}")
 
     def _check_chars(self) -> None:
         chars, columns = self.chars, self.chars_of

@@ -76,6 +76,8 @@ class _TextFile:
 
     def __init__(self, path: str, reading: Reading, labelled: bool, skip: bool) -> None:
         self._path, self._labelled, self._skip = path, labelled, skip
+        self._columns_named = bool(reading.columns)
+        self.late_columns: dict[str, None] = {}
         self._stream = ByteStream(path)
         try:
             block = look_ahead(self._stream)
@@ -105,6 +107,8 @@ class _TextFile:
         self._stream = stream = self._stream if self.once else ByteStream(self._path)
         reader = self._reader(self._path, self.reading, self._labelled, self._skip)
         reader.keep = self.keep
+        if not self._columns_named:
+            reader.late_columns = self.late_columns
         try:
             for block in blocks(stream):
                 yield self._too_long(block, reader.width) if block.too_long else reader.read(block)
@@ -181,6 +185,14 @@ class Source:
     def position(self) -> tuple[int, int | None]:
         """Bytes of the file read so far in this pass, and bytes in total (None: unknown)."""
         return self._file.position
+
+    @property
+    def late_columns(self) -> list[str]:
+        """Columns of a JSON lines file that are not used because its first rows lack them, as far as it was read.
+
+        There are none if columns were named.
+        """
+        return list(self._file.late_columns)
 
     def chunks(self, rows: int = 4096) -> Iterator[Chunk]:
         """Start a pass over the file. All chunks have exactly `rows` rows, except a shorter last one."""

@@ -25,11 +25,11 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from .chunks import Piece, Reader
-from .column_kinds import find_kinds, is_missing, no_number, parse_date
+from .column_kinds import find_kinds, has_decimal_comma, is_missing, is_month_first, no_value, parse_date, with_point
 from .errors import DataError, Fault, decoded, is_utf8, optional_module, shown
 from .lines import LONGEST_LINE, LOOK_AHEAD_LINES, Block, ByteStream, plain_name
 from .reading import COLUMN_KINDS, DELIMITERS, Reading
-from .values import FLOAT32_END, checked_labels, finite, label_arrays, why_not_finite
+from .values import FLOAT32_END, checked_labels, finite, is_integer, is_number, label_arrays, why_not_finite
 from .weighting import N_KNOTS, Layout, weigh
 
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
@@ -54,19 +54,30 @@ def _text(name: str, value: Any) -> str:
     return text
 
 
-def _number(name: str, value: Any) -> float:
+def _number(name: str, value: Any, comma: bool, mixed: bool) -> float | None:
+    """The number in a cell, possibly with a decimal comma; None if there is none and the column is mixed."""
     token = str(int(value) if isinstance(value, bool) else value).strip()
-    number = finite(token)
-    if number is None:
-        raise Fault(f"{shown(token)} in the numeric column {shown(name)} is {why_not_finite(token)}", cell=name)
+    plain = with_point(token) if comma and isinstance(value, str) else token
+    number = finite(plain)
+    if number is None and not (mixed and not is_number(plain)):
+        raise Fault(f"{shown(token)} in the numeric column {shown(name)} is {why_not_finite(plain)}", cell=name)
     return number
 
 
-def _date(name: str, value: Any) -> tuple[float, list[str]]:
-    """The days since 1970, and the parts that may repeat."""
-    moment = parse_date(value)
+def _date_orders(reading: Reading) -> list[tuple[str, bool | None]]:
+    """The columns of dates, each with whether the month is first in dates such as 3/4/2024."""
+    months = set(reading.month_first or ())
+    return [(name, None if reading.month_first is None else name in months) for name in reading.date]
+
+
+def _date(name: str, value: Any, month_first: bool | None) -> tuple[float, list[str]] | None:
+    """The days since 1970, and the parts that may repeat; None if the cell has no date."""
+    if is_missing(value) or no_value(value):
+        return None
+    moment = parse_date(value, month_first)
     if moment is None:
-        raise Fault(f"{shown(str(value))} in the date column {shown(name)} is not a date such as 2024-12-31", cell=name)
+        like = f"2024-12-31 or {'12/31/2024' if month_first else '31/12/2024'}"
+        raise Fault(f"{shown(str(value))} in the date column {shown(name)} is not a date such as {like}", cell=name)
     parts = {"year": moment.year, "month": moment.month, "weekday": moment.isoweekday(), "hour": moment.hour}
     return moment.timestamp() / 86_400, [f"{name}.{part}={number}" for part, number in parts.items()]
 
@@ -116,6 +127,9 @@ class TableReader(Reader):
         self._hasher = FeatureHasher(n_features=reading.width, input_type="pair", alternate_sign=False)
         self._layout = layout_of(reading)
         self._raw = reading.weighted and reading.weighting is None
+        commas, mixed = set(reading.decimal_comma or ()), set(reading.mixed or ())
+        self._numeric = [(name, name in commas, name in mixed) for name in reading.numeric]
+        self._dates = _date_orders(reading)
         self._start()
 
     @property
@@ -141,11 +155,13 @@ class TableReader(Reader):
         texts = {name: _text(name, cells.get(name)) for name in reading.text}
         numbers, pairs = [], []
         total = float(len(reading.categorical) + len(reading.text))
-        for j, name in enumerate(reading.numeric):
+        for j, (name, comma, mixed) in enumerate(self._numeric):
             value = cells.get(name)
-            if is_missing(value) or (reading.weighted and no_number(value)):
+            if is_missing(value) or (reading.weighted and no_value(value)):
                 continue
-            number = _number(name, value)
+            number = _number(name, value, comma, mixed)
+            if number is None:
+                continue
             total += 0.0 if reading.weighted else abs(number)
             if total >= FLOAT32_END:  # two columns may share a feature
                 raise Fault("the sum of the numbers in the row is too large for 32-bit floats", cell=name)
@@ -154,12 +170,10 @@ class TableReader(Reader):
             value = cells.get(name)
             if not is_missing(value):
                 pairs.append((f"{name}={_text(name, value)}", 1.0))
-        for j, name in enumerate(reading.date, len(reading.numeric)):
-            value = cells.get(name)
-            if not is_missing(value):
-                number, parts = _date(name, value)
-                numbers.append((j, number))
-                pairs += [(part, 0.5) for part in parts]  # together as long as a category
+        for j, (name, month_first) in enumerate(self._dates, len(reading.numeric)):
+            if found := _date(name, cells.get(name), month_first):
+                numbers.append((j, found[0]))
+                pairs += [(part, 0.5) for part in found[1]]  # together as long as a category
         self._labels.append(labels)
         self._texts.append(texts)
         self._numbers.append(numbers)
@@ -256,8 +270,9 @@ def names_of(X: Any, reading: Reading) -> dict[int, str]:
     for name, vectorizer in _vectorizers(reading):
         words += vectorizer.build_analyzer()(_text(name, cells[name]))
     words += [f"{name}={_text(name, cells[name])}" for name in reading.categorical if not is_missing(cells[name])]
-    for name in reading.date:
-        words += [] if is_missing(cells[name]) else _date(name, cells[name])[1]
+    for name, month_first in _date_orders(reading):
+        if found := _date(name, cells[name], month_first):
+            words += found[1]
     words = list(dict.fromkeys(words))
     named: dict[int, str] = {}
     features = hasher.transform([word] for word in words).indices.tolist() if words else []
@@ -298,17 +313,11 @@ def _records(X: Any, reading: Reading) -> list[Mapping[str, Any]]:
 # -- columns -------------------------------------------------------------------------------------------------------
 
 
-def _is_integer(label: Any) -> bool:
-    return label.is_integer() if isinstance(label, float) else isinstance(label, int) and not isinstance(label, bool)
-
-
-def _check_columns(
-    path: str, reading: Reading, names: list[str], labelled: bool, keep: tuple[str, ...] = ()
-) -> None:
-    """Raise DataError if the table lacks a column of the reading, or one to keep."""
+def _check_columns(path: str, reading: Reading, names: list[str], labelled: bool, keep: tuple[str, ...] = ()) -> None:
+    """Raise DataError if the table lacks a column to use, to keep or, while those to use are unknown, to ignore."""
     there = ", ".join(shown(name) for name in names[:_COLUMNS_SHOWN]) + (", ..." if names[_COLUMNS_SHOWN:] else "")
     known = set(names)
-    for name in [*([reading.label] if labelled else []), *reading.columns, *keep]:
+    for name in [*([reading.label] if labelled else []), *(reading.columns or reading.ignored), *keep]:
         if name is None:
             raise DataError(path, f"name the column of the label (label=, --label); the columns are {there}", 1, 1)
         if name not in known:
@@ -318,22 +327,34 @@ def _check_columns(
 def _resolved(
     path: str, reading: Reading, names: list[str], rows: Sequence[Mapping[str, Any]], labelled: bool
 ) -> Reading:
-    """Find the columns to use and the kind of labels from the first rows."""
+    """Find the columns to use, how their cells are written, and the kind of labels from the first rows."""
     _check_columns(path, reading, names, labelled)
-    found: dict[str, Any] = {}
+    used = {reading.label, *(reading.columns or reading.ignored)}
+    free = [name for name in names if name not in used]
+    found: dict[str, Any] = {"ignored": tuple(free)}
     if not reading.columns:
-        free = [name for name in names if name != reading.label and name not in reading.ignored]
-        kinds, short = find_kinds({name: [row.get(name) for row in rows] for name in free}, reading.weighted)
-        found = {kind: tuple(kinds[kind]) for kind in COLUMN_KINDS}
+        kinds = find_kinds({name: [row.get(name) for row in rows] for name in free}, reading.weighted)
+        found = {kind: tuple(kinds[kind]) for kind in (*COLUMN_KINDS, "mixed")}
         found["ignored"] = reading.ignored + tuple(kinds["ignored"])
         if not any(found[kind] for kind in COLUMN_KINDS):
             there = ", ".join(map(shown, free[:_COLUMNS_SHOWN])) or "none"
             what = f"no column can be used as it is ({there}); name one, for example with --text (text=)"
+            if not rows:
+                what = "the table has no rows, or none of the first ones can be read; add or correct them"
             raise DataError(path, what, 1, 1)
         if reading.weighted and not reading.chars:
-            found |= {"chars": CHARS, "chars_of": tuple(short)} if short else {}
+            found |= {"chars": CHARS, "chars_of": tuple(kinds["short"])} if kinds["short"] else {}
     if reading.chars and not reading.chars_of:
         found["chars_of"] = found.get("text", reading.text)
+    if reading.mixed is None:
+        found.setdefault("mixed", ())
+    for formatted, kind, holds in (
+        ("decimal_comma", "numeric", has_decimal_comma),
+        ("month_first", "date", is_month_first),
+    ):
+        if getattr(reading, formatted) is None:
+            columns = found.get(kind, getattr(reading, kind))
+            found[formatted] = tuple(name for name in columns if holds(row.get(name) for row in rows))
     if labelled:
         cells = [cell for row in rows if not is_missing(cell := row.get(reading.label or ""))]
         if reading.labels is None:
@@ -341,7 +362,7 @@ def _resolved(
             found["labels"] = "several" if several else "one"
         if reading.label_kind is None:
             flat = [label for cell in cells for label in (cell if isinstance(cell, list) else [cell])]
-            integers = flat and reading.format not in _DELIMITERS and all(map(_is_integer, flat))
+            integers = flat and reading.format not in _DELIMITERS and all(map(is_integer, flat))
             found["label_kind"] = "int" if integers else "text"
     return replace(reading, **found)
 
@@ -411,8 +432,11 @@ class CsvReader(TableReader):
         """Find the columns to use from the first rows."""
         if reading.delimiter is None and reading.format == "csv":
             reading = replace(reading, delimiter=_find_delimiter(block))
-        reader, rows = cls(path, Reading(format=reading.format, delimiter=reading.delimiter), False, True), []
-        for _, record in reader._records(block, final=True):
+        reader, rows = cls(path, reading, labelled, True), []
+        records = reader._records(block, final=block.at_end)
+        if len(records) < 2:  # a quote that is never closed, or a very long record
+            records += reader._records(Block(b"", reader._first_line), final=True)
+        for _, record in records:
             if not reader._header:
                 reader._take(record)
             elif len(record.cells) == len(reader._header):
@@ -483,16 +507,22 @@ class CsvReader(TableReader):
                 raise self._fault(record, header.index(str(fault.cell)), fault.what) from None
 
     def _take_header(self, record: _Record) -> None:
-        cells, known = self._cells(record), set[str]()
-        for i, name in enumerate(cells):
-            if not name.strip():
+        """Take the names of the columns, without spaces around them unless the model has them.
+
+        pandas writes an index without a name as the first column, and reads it as "Unnamed: 0".
+        """
+        reading, names = self.reading, dict[str, None]()
+        known = {reading.label, *reading.columns, *reading.ignored, *self.keep}
+        for i, cell in enumerate(self._cells(record)):
+            name = cell if cell in known else cell.strip() or ("" if i else "Unnamed: 0")
+            if not name:
                 raise self._fault(record, i, "a column without a name; name it in the first line")
-            if name in known:
+            if name in names:
                 raise self._fault(record, i, f"two columns are called {shown(name)}; rename one")
-            known.add(name)
-        if cells:
-            _check_columns(self.path, self.reading, cells, self.labelled, self.keep)
-            self._header = cells
+            names[name] = None
+        if names:
+            self._header = list(names)
+            _check_columns(self.path, reading, self._header, self.labelled, self.keep)
 
     def _cells(self, record: _Record) -> list[str]:
         """The cells of a record; none for a blank line."""
@@ -544,6 +574,10 @@ def _object(raw: bytes) -> dict[str, Any]:
 class JsonlReader(TableReader):
     """Reads one JSON object per line."""
 
+    def __init__(self, path: str, reading: Reading, labelled: bool, skip: bool) -> None:
+        super().__init__(path, reading, labelled, skip)
+        self._known = {reading.label, *reading.columns, *reading.ignored}
+
     @classmethod
     def resolve(cls, path: str, reading: Reading, block: Block, labelled: bool) -> Reading:
         """Find the columns to use from the good ones of the first rows."""
@@ -567,6 +601,8 @@ class JsonlReader(TableReader):
 
     def _take(self, raw: bytes) -> None:
         cells = _object(raw)
+        if not self._known.issuperset(cells) and len(self.late_columns) < _COLUMNS_SHOWN:
+            self.late_columns |= dict.fromkeys(name for name in cells if name not in self._known and is_utf8(name))
         try:
             self._add(cells)
         except Fault as fault:
@@ -603,6 +639,7 @@ class ParquetFile:
 
     def __init__(self, path: str, reading: Reading, labelled: bool, skip: bool) -> None:
         self._path, self._labelled, self._skip = path, labelled, skip
+        self.late_columns: dict[str, None] = {}  # the schema has all columns
         self._arrow, self._parquet = optional_module("pyarrow"), optional_module("pyarrow.parquet")
         self._copy = _temporary_copy(path)
         if self._copy is not None:

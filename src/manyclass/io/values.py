@@ -51,6 +51,13 @@ def whole(token: str) -> int | None:
     return int(number) if -(2**63) < number < 2**63 and number == int(number) else None
 
 
+def is_integer(label: Any) -> bool:
+    """Whether a label that is no text is a whole number."""
+    if isinstance(label, float | Decimal):
+        return label % 1 == 0
+    return isinstance(label, int) and not isinstance(label, bool)
+
+
 def mostly_text(labels: Iterable[str]) -> bool:
     """Whether more than half of the labels are not numbers. A few texts among numbers are errors, not classes."""
     is_text = [not _NUMBER.fullmatch(label) for label in labels]
@@ -67,9 +74,11 @@ def checked_labels(values: list[Any], reading: Reading) -> list[Any]:
 
 
 def _checked_label(value: Any, as_text: bool) -> Any:
-    if isinstance(value, float) and value.is_integer():
+    if is_integer(value):
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int | str):
+    elif isinstance(value, bool):
+        value = str(value).lower()
+    if not isinstance(value, int | str):
         raise Fault(f"label {shown(str(value))} is neither a text nor a whole number")
     if isinstance(value, int):
         if abs(value) >= 2**63:
