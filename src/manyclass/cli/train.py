@@ -414,7 +414,7 @@ def _fit(plan: Plan, trained: Trained, store: RowStore) -> None:
     _print_algorithm(trained, f"{X.shape[0]:,} rows at once{'' if store.in_memory else ' from a temporary file'}")
     try:
         with notice_if_slow():
-            clf.fit(X, y, sample_weight=weights, **label_arguments(plan.about_labels, trained.reading, y))
+            clf.fit(X, y, sample_weight=weights, **label_arguments(plan.about_labels, trained, y))
     except KeyboardInterrupt:
         stderr.print("Interrupted; nothing was saved. With --online, training can be interrupted and resumed.")
         raise SystemExit(INTERRUPTED) from None
