@@ -58,10 +58,13 @@ def test_paths_may_be_given_instead_of_parents(call, things, tmp_path):
         ("label,description\na", "row 1 must be a label and a description, it has 1 fields."),
         ("label,description\na,b\na,c", "row 2 has the label 'a' again."),
         ("label,description\n", "there are no rows."),
+        ("label,description\na,caf\xe9", "not UTF-8 text; convert the file to UTF-8."),
+        (f"label,description\na,{'b' * 200_000}", "invalid CSV (field larger than field limit (131072))"),
     ],
+    ids=lambda value: value[:40],
 )
 def test_bad_files_are_refused_before_training(call, things, tmp_path, text, message):
-    (tmp_path / "labels.csv").write_text(text)
+    (tmp_path / "labels.csv").write_text(text, encoding="latin-1")
     found = call(*things, "--label-text", "labels.csv")
     assert found.code == 1 and f"labels.csv: {message}" in " ".join(found.err.split())
     assert not (tmp_path / "a.model").exists()

@@ -73,8 +73,13 @@ def _as_labels(labels: list[str], y: np.ndarray, path: str) -> np.ndarray:
 
 def _read(option: str, path: str) -> tuple[str, dict[str, str]]:
     """The name of the second column of a file, and its rows."""
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        lines = list(csv.reader(file))
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            lines = list(csv.reader(file))
+    except UnicodeDecodeError:
+        raise CommandError(f"{path}: not UTF-8 text; convert the file to UTF-8.") from None
+    except csv.Error as error:  # such as a cell of more than 131,072 characters
+        raise CommandError(f"{path}: invalid CSV ({error}); correct or shorten it.") from None
     if not lines or len(lines[0]) != 2 or lines[0][0] != "label" or lines[0][1] not in _SECOND[option]:
         names = " or ".join(f"'label,{name}'" for name in _SECOND[option])
         raise CommandError(f"{path}: the first line must be {names}.")

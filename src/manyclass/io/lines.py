@@ -70,6 +70,8 @@ class ByteStream:
         self._back = b""  # decompressed bytes that were not used yet
         self._fault: Fault | None = None
         if self.name == "-":
+            if sys.stdin is None:
+                raise DataError("-", "it is closed; redirect a file or a pipe to it")
             self._file: BinaryIO = sys.stdin.buffer
             self._peeked = self._file.read(4)
             method = next((found for start, found in _BEGINNINGS.items() if self._peeked.startswith(start)), None)
