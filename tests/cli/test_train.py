@@ -292,6 +292,14 @@ def test_missing_and_empty_files_are_reported(call, digits, tmp_path):
     assert "this is a folder" in call("train", "train.svm", "--model", tmp_path).err
 
 
+def test_a_model_may_be_called_txt(call, digits):
+    for _ in range(2):  # a new file, and one that is replaced
+        assert call("train", "train.svm", "--features", "64", "--model", "m.txt").code == 0
+    assert call("predict", "m.txt", "test.svm").code == 0
+    Path("d.txt").write_text("1 3 2\n0 0:1\n")
+    assert "not a model and would be overwritten" in call("train", "d.txt", "--model", "d.txt").err
+
+
 def test_a_bad_line_is_reported_or_skipped(call, digits):
     with open("train.svm", "a") as file:
         file.write("3 1:2 x\n4 7:nan\n")

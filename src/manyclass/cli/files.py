@@ -13,6 +13,7 @@ from ..core import model_file
 from ..core.model_file import ModelFormatError, check_target, lock
 from ..core.model_file import replaced as replaced
 from ..io import COLUMN_KINDS, DELIMITERS, TABLES, Reading, Source, known_format
+from ..io.source import named_format
 from .messages import CommandError
 
 _FAMILIES = (TABLES, ("svmlight", "xmc"), ("vw",))  # formats with the same features
@@ -116,7 +117,7 @@ def check_writable(path: str) -> None:
 def check_model_name(path: str) -> None:
     """Refuse to write a model over a file that is none, or to a name of a data file."""
     check_writable(path)
-    if known_format(path) is not None:
+    if named_format(path) is not None:
         raise CommandError(f"--model {path}: this is the name of a data file; choose another one, such as my.model.")
     if os.path.exists(path) and os.path.getsize(path):
         try:

@@ -52,6 +52,11 @@ def _text_file_format(path: str | Path, block: Block) -> str | None:
     return "xmc" if _extension(path) == ".txt" and xmc_header(block.data.split(b"\n", 1)[0]) else None
 
 
+def named_format(path: str | Path) -> str | None:
+    """The format of a file by its extension, or None; the file need not exist."""
+    return _EXTENSIONS.get(_extension(path))
+
+
 def known_format(path: str | Path) -> str | None:
     """The format of a file by its extension, or None. A .txt file is opened to see if it begins like an xmc file.
 
@@ -61,7 +66,7 @@ def known_format(path: str | Path) -> str | None:
     ('svmlight', 'csv', None)
     """
     if _extension(path) != ".txt":
-        return _EXTENSIONS.get(_extension(path))
+        return named_format(path)
     stream = ByteStream(path)
     try:
         return _text_file_format(path, look_ahead(stream))
@@ -169,7 +174,7 @@ class Source:
         self.path = os.fspath(path)
         self.n_rows, self.n_skipped = 0, 0
         self._labelled, self._n_passes = labelled, 0
-        reading = replace(reading, format=reading.format or _EXTENSIONS.get(_extension(path)))
+        reading = replace(reading, format=reading.format or named_format(path))
         kind = _reader("parquet") if reading.format == "parquet" else _TextFile
         self._file = kind(self.path, reading, labelled, skip_bad_lines)
         self.reading: Reading = self._file.reading
