@@ -252,6 +252,30 @@ def test_convert_writes_svmlight(call, digits):
     assert sorted(os.listdir()) == ["copy.svm", "copy.svm.gz", "test.svm", "train.svm"]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("predict", "m", "d.csv", "--output"),
+        ("evaluate", "m", "d.csv", "--report"),
+        ("evaluate", "m", "d.csv", "--picture"),
+        ("evaluate", "m", "d.csv", "--risk-coverage"),
+        ("compare", "m", "other", "d.csv", "--report"),
+        ("compare", "m", "other", "d.csv", "--picture"),
+        ("inspect", "m", "--picture"),
+        ("explain", "m", "red paint", "--picture"),
+        ("audit", "d.csv", "--label", "kind", "--output"),
+        ("convert", "d.csv"),
+        ("convert", "m", "--slim"),
+    ],
+)
+def test_inputs_are_never_replaced(call, words):
+    for name in {"m", "other", "d.csv"} & set(words):
+        Path(name).write_text("precious")
+        Path(f"{name}.svg").symlink_to(name)
+        assert f"{name}.svg would replace {name}: choose another name" in call(*words, f"{name}.svg").err
+        assert Path(name).read_text() == "precious"
+
+
 def test_convert_rejects_what_svmlight_cannot_represent(call, digits):
     assert "must end in" in call("convert", "train.svm", "copy.txt").err
     assert "no such folder" in call("convert", "train.svm", "nowhere/copy.svm").err

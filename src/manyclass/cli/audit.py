@@ -35,7 +35,7 @@ def run(**options: Any) -> None:
     plan = Plan(**options)
     output, top = plan.output, plan.top
     if output is not None:
-        check_writable(output)
+        check_writable(output, plan.data)
         if not output.lower().endswith((".csv", ".tsv")):
             raise CommandError(f"--output {output}: the name must end in .csv or .tsv.")
     source = open_training_source(plan.data, plan.reading)

@@ -35,7 +35,7 @@ def run(
     """Evaluate both models and test whether the difference is significant."""
     if can_read_once(data):
         raise CommandError(f"{data}: compare reads the data twice; write them to a file.")
-    check_outputs(picture, report)
+    check_outputs((first, second, data), picture, report)
     results: dict[str, Any] = {}
     correct, recalls = [], []
     for name, path in (("first", first), ("second", second)):

@@ -17,7 +17,7 @@ _EXTENSIONS = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libs
 
 def run(source: str, target: str, reading: dict, slim: bool, prune: float, precision: str) -> None:
     """Convert a model or a data file."""
-    check_writable(target)
+    check_writable(target, source)
     if source == "-" or reading or known_format(source) is not None:
         if slim or prune or precision != "float32":
             raise CommandError("--slim, --prune and --precision apply to models only.")
@@ -28,8 +28,6 @@ def run(source: str, target: str, reading: dict, slim: bool, prune: float, preci
         raise CommandError(f"{error} If it is a data file, specify --input-format.") from error
     if not slim:
         raise CommandError("nothing to convert: models require --slim, optionally with --prune and --precision.")
-    if os.path.exists(target) and os.path.samefile(source, target):
-        raise CommandError(f"{target}: a slim model cannot be trained further; choose another name for it.")
     before = os.path.getsize(source)
     trained.save(target, slim=True, prune=prune, precision=precision)
     print(f"{target}: {os.path.getsize(target) / 1e6:,.2f} MB, before {before / 1e6:,.2f} MB")

@@ -51,7 +51,7 @@ def run(
     """Evaluate a model and print the metrics."""
     from . import report as reports
 
-    reports.check_outputs(picture, report, risk_coverage)
+    reports.check_outputs((model, data), picture, report, risk_coverage)
     trained = open_model(model, threads)
     source = open_source(data, reading, trained.reading, keep=None if report else ())
     evaluation = Evaluation(trained, source, reports.N_EXAMPLES if report else 0)

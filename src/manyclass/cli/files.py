@@ -104,8 +104,12 @@ def can_read_once(path: str) -> bool:
     return path == "-" or (os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode))
 
 
-def check_writable(path: str) -> None:
-    """Raise an OSError if no file can be written at this path, before any work is done."""
+def check_writable(path: str, *inputs: str) -> None:
+    """Raise an error if no file can be written at this path, or if an input is there, before any work is done."""
+    for name in inputs:
+        # Links to the same file count, too.
+        if os.path.exists(path) and os.path.exists(name) and os.path.samefile(path, name):
+            raise CommandError(f"{path} would replace {name}: choose another name.")
     folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, "cannot write there: no such folder", folder)

@@ -109,10 +109,7 @@ def _check(plan: Plan) -> None:
         if plan.format == "parquet":
             raise CommandError("--format parquet requires --output FILE.")
         return
-    check_writable(plan.output)
-    for path in (plan.data, plan.model):
-        if os.path.exists(plan.output) and os.path.exists(path) and os.path.samefile(plan.output, path):
-            raise CommandError(f"--output {plan.output} would replace {path}: choose another name.")
+    check_writable(plan.output, plan.data, plan.model)
 
 
 # -- predictions ---------------------------------------------------------------------------------------------------
