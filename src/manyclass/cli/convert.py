@@ -1,18 +1,14 @@
 """`manyclass convert`: a slim copy of a model, or a data file as svmlight."""
 
-import gzip
 import os
 import re
 from collections.abc import Iterator
-from contextlib import nullcontext
 
 from ..core.model_file import ModelFormatError
 from ..io import Chunk, Source, known_format
 from ..trained import open_model
-from .files import check_writable, open_source, replaced
+from .files import check_writable, named_format, open_source, replaced_data
 from .messages import CommandError
-
-_EXTENSIONS = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm.gz")
 
 
 def run(source: str, target: str, reading: dict, slim: bool, prune: float, precision: str) -> None:
@@ -35,13 +31,13 @@ def run(source: str, target: str, reading: dict, slim: bool, prune: float, preci
 
 def _convert_data(source: Source, target: str) -> None:
     """Write all rows with indices from 1."""
-    if not target.endswith(_EXTENSIONS):
-        raise CommandError(f"{target}: data are converted to svmlight; the name must end in {', '.join(_EXTENSIONS)}.")
-    with replaced(target) as raw:
-        # Without a name and a time in the header, the same rows always result in the same bytes.
-        with gzip.GzipFile("", "wb", 6, raw, 0) if target.endswith(".gz") else nullcontext(raw) as file:
-            for chunk in source.chunks():
-                file.write("".join(_lines(chunk)).encode())
+    if named_format(target) != "svmlight":
+        raise CommandError(
+            f"{target}: data are converted to svmlight; the name must end in .svm, .svm.gz or .svm.zst."
+        )
+    with replaced_data(target) as file:
+        for chunk in source.chunks():
+            file.write("".join(_lines(chunk)).encode())
     print(f"{target}: {source.n_rows:,} rows, indices from 1")
 
 

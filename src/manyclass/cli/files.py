@@ -1,19 +1,24 @@
 """Data files, and the files that commands write. A model stores how its data were read: later files need no options."""
 
+import csv
 import errno
+import gzip
 import os
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, BinaryIO
 
 from ..core import model_file
 from ..core.model_file import ModelFormatError, check_target, lock
 from ..core.model_file import replaced as replaced
 from ..io import COLUMN_KINDS, DELIMITERS, TABLES, Reading, Source, known_format
-from ..io.source import named_format
+from ..io.errors import optional_module
+from ..io.lines import compression
+from ..io.source import named_format as named_format
 from .messages import CommandError
 
 _FAMILIES = (TABLES, ("svmlight", "xmc"), ("vw",))  # formats with the same features
@@ -116,6 +121,30 @@ def check_writable(path: str, *inputs: str) -> None:
     check_target(path)
     if not os.access(folder, os.W_OK):
         raise PermissionError(errno.EACCES, "the folder is not writable", folder)
+
+
+@contextmanager
+def replaced_data(path: str) -> Iterator[BinaryIO]:
+    """`replaced` for a data file: compressed if the name ends in .gz or .zst."""
+    with replaced(path) as raw:
+        packed: Any = nullcontext(raw)
+        if compression(path) == "gzip":
+            # Without a name and a time in the header, the same rows always result in the same bytes.
+            packed = gzip.GzipFile("", "wb", 6, raw, 0)
+        elif compression(path) == "zstd":
+            packed = optional_module("zstandard").ZstdCompressor().stream_writer(raw, closefd=False)
+        with packed as file:
+            yield file
+
+
+def table_text(lines: Iterable[Sequence[Any]], file_format: str) -> str:
+    """Lines of a CSV or TSV file that Python's csv module and `Source` read as the same cells."""
+    written: list[str] = []
+    target: Any = SimpleNamespace(write=written.append)  # gets whole lines
+    # Before Python 3.13, cells with a return are quoted only if it is a part of the line end.
+    writer = csv.writer(target, delimiter="\t" if file_format == "tsv" else ",", lineterminator="\r\n")
+    writer.writerows(lines)
+    return "".join(f"{line[:-2]}\n" for line in written)
 
 
 def check_model_name(path: str) -> None:

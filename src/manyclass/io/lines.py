@@ -23,10 +23,14 @@ _BEGINNINGS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _EXTENSIONS = {".gz": "gzip", ".zst": "zstd"}
 
 
+def compression(path: str | Path) -> str | None:
+    """How a file is compressed, by its extension: "gzip", "zstd" or None."""
+    return _EXTENSIONS.get(os.path.splitext(os.fspath(path))[1].lower())
+
+
 def plain_name(path: str | Path) -> str:
     """The name without .gz or .zst."""
-    name, extension = os.path.splitext(os.fspath(path))
-    return name if extension.lower() in _EXTENSIONS else os.fspath(path)
+    return os.path.splitext(path)[0] if compression(path) else os.fspath(path)
 
 
 def _decompressed(read: Callable[[int], bytes], method: str) -> Iterator[bytes]:
@@ -79,7 +83,7 @@ class ByteStream:
             self._file = open(self.name, "rb")
             status = os.fstat(self._file.fileno())
             self.total = status.st_size if stat.S_ISREG(status.st_mode) else None
-            method = _EXTENSIONS.get(os.path.splitext(self.name)[1].lower())
+            method = compression(self.name)
         plain = iter(lambda: self._read_file(2**20), b"")
         self._pieces = plain if method is None else _decompressed(self._read_file, method)
 
