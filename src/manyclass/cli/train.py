@@ -340,6 +340,8 @@ class Training:
                 clf._threshold = clf._best_threshold(held.X, clf._truth(held.X, y))
             if held is not None:
                 _learn(self.trained, held, self.columns)
+                if epoch and not training["finished"]:  # in the first epoch, `_learn` counts them
+                    self.trained.count(y)
                 training["examples"] += held.X.shape[0]
         training["epochs"], training["rows"] = epoch + 1, 0
         self.busy = False
