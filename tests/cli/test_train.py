@@ -187,6 +187,30 @@ def test_a_checkpoint_of_another_run_is_rejected(call, digits):
     assert result.code == 0 and "starting from scratch" in result.err and json.loads(result.out)["examples"] == 2 * 701
 
 
+@pytest.mark.parametrize("words", [(), ("--seed", "5"), ("--in-memory",), ("--checkpoint-every", "97")])
+def test_a_checkpoint_is_kept_until_its_run_continues(call, digits, words):
+    assert call(*SVM, "--epochs", "1").code == 0
+    os.rename("m", "m.checkpoint")
+    before = Path("m.checkpoint").read_bytes()
+    result = call(*SVM, "--epochs", "1", *words)
+    assert result.code == 1 and "add --resume to continue it, or delete the file to start from scratch" in result.err
+    assert Path("m.checkpoint").read_bytes() == before and not os.path.exists("m")
+
+
+def test_a_finished_run_that_replaced_its_start_is_recognised(call, digits):
+    assert call(*SVM, "--epochs", "1").code == 0
+    words = ("train", "test.svm", "--start-from", "m", "--model", "m", "--epochs", "1", "--resume")
+    assert call(*words).code == 0
+    done = Path("m").read_bytes()
+    assert load_model("m")._state["seen"].n_rows[0] == 900
+    result = call(*words)
+    assert result.code == 0 and "m is complete (1 epochs): nothing to do" in result.err
+    assert Path("m").read_bytes() == done
+    result = call(*words, "--seed", "5")  # another run
+    assert result.code == 0 and "(seed differ): starting from scratch" in result.err
+    assert load_model("m")._state["seen"].n_rows[0] == 1100
+
+
 def test_resume_evaluates_a_complete_model(call, digits):
     whole = json.loads(call(*SVM, "--epochs", "2", "--test", "test.svm", "--json").out)
     again = json.loads(call(*SVM, "--epochs", "2", "--test", "test.svm", "--json", "--resume").out)

@@ -58,6 +58,11 @@ class Plan(SimpleNamespace):
         """Whether the options require training row by row."""
         return self.in_memory is False or bool(self.checkpoint_every or self.start_from)
 
+    @property
+    def in_place(self) -> bool:
+        """Whether the model to start from is replaced by the result."""
+        return bool(self.start_from) and os.path.exists(self.model) and os.path.samefile(self.start_from, self.model)
+
     def identity(self) -> dict[str, Any]:
         """The settings that a resumed run must share with the interrupted one."""
         return {
@@ -90,6 +95,11 @@ def run(**options: Any) -> None:
 
 
 def _run(plan: Plan) -> None:
+    if not plan.resume and os.path.exists(plan.checkpoint):
+        raise CommandError(
+            f"{plan.checkpoint} is from a run that was interrupted: add --resume to continue it, or delete the file to "
+            "start from scratch."
+        )
     remove_leftovers(plan.model)
     remove_leftovers(plan.checkpoint)
     base = open_model(plan.start_from) if plan.start_from else None
@@ -451,6 +461,9 @@ def _earlier_run(plan: Plan, identity: dict[str, Any]) -> Trained | None:
     trained = open_model(found)
     record = trained.training
     different = [name for name in identity if record.get(name, ...) != identity[name]]
+    if found == plan.model and plan.in_place and record.get("start_from") and identity["data"]:
+        # The run has replaced the model that it started from. Data of a pipe may be new.
+        different = [name for name in different if name != "start_from"]
     counts = [record.get(name) for name in ("epochs", "rows", "examples", "pace")]
     valid = all(type(count) is int and count >= 0 for count in counts) and type(record.get("finished")) is bool
     lists = all(isinstance(record.get(name), list) for name in ("progressive_errors", "held_out_errors"))
@@ -463,7 +476,7 @@ def _earlier_run(plan: Plan, identity: dict[str, Any]) -> Trained | None:
     if different:
         raise CommandError(
             f"{found} is from another run ({', '.join(different)} differ): use the same data and options to continue, "
-            "or omit --resume to start from scratch."
+            "or delete the file to start from scratch."
         )
     if record.get("at_once") and record["epochs"] < plan.n_epochs:
         print(f"{found} was trained on all rows at once: starting from scratch.", file=sys.stderr)
