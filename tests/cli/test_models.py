@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_svmlight_file
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from manyclass import OneAgainstAllClassifier, RecallTreeClassifier, load_model
 from manyclass.cli import messages
@@ -104,6 +104,25 @@ def test_evaluate_reads_files_for_a_model_saved_from_python(call, digits):
     OneAgainstAllClassifier(n_epochs=1, random_state=0).fit(X[:700], y[:700]).save("p")
     result = json.loads(call("evaluate", "p", "test.svm", "--json").out)
     assert result["accuracy"] == load_model("p").score(X[700:900], y[700:900])
+
+
+def test_a_model_saved_from_python_does_not_know_the_first_index(call, digits):
+    X, y = digits
+    assert not X[:, 0].any()  # so that a file of indices from 0 has no index 0
+    model = OneAgainstAllClassifier(n_epochs=1, random_state=0).fit(X[:700], y[:700])
+    model.save("p")
+    dump_svmlight_file(X[700:900], y[700:900], "zero.svm", zero_based=True)
+    warning = "none of the first rows has an index 0"
+    for words in (("zero.svm", "--index-base", 0), ("test.svm", "--index-base", 1), ("test.svm",)):
+        result = call("evaluate", "p", *words, "--json")
+        assert json.loads(result.out)["accuracy"] == model.score(X[700:900], y[700:900])
+        assert (warning in result.err) == (len(words) == 1)
+    result = call("predict", "p", "zero.svm")
+    assert f"zero.svm: {warning}" in result.err and "--index-base 0" in result.err
+    X[700:, 0] = 1
+    dump_svmlight_file(X[700:900], y[700:900], "zero.svm", zero_based=True)
+    result = call("evaluate", "p", "zero.svm", "--json")
+    assert json.loads(result.out)["accuracy"] == model.score(X[700:900], y[700:900]) and warning not in result.err
 
 
 def test_compare_counts_correct_rows_and_tests_the_difference(call, digits, model):

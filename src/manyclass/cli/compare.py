@@ -9,10 +9,10 @@ import numpy as np
 
 from ..metrics import mcnemar
 from ..trained import open_model
-from .evaluate import Section, as_text, formatted, say_written, summary, table_label, title, warn
+from .evaluate import Section, as_text, formatted, say_written, summary, table_label, title
 from .evaluation import Evaluation
 from .files import can_read_once, open_source
-from .messages import CommandError, printable
+from .messages import CommandError, printable, warn
 from .report import check_outputs, draw, write_comparison
 
 _NAMES = (

@@ -10,7 +10,7 @@ from ..io import Source
 from ..trained import Trained, open_model
 from .evaluation import KS, WORK, Evaluation
 from .files import escape, open_source
-from .messages import printable
+from .messages import printable, warn
 
 _PRECISIONS = (0.9, 0.95, 0.99)  # of the most certain predictions
 _N_REPORTED = 20  # classes and pairs in a report
@@ -108,12 +108,6 @@ def say_written(*paths: str | None) -> None:
     for path in paths:
         if path is not None:
             print(f"Wrote {path}", file=sys.stderr)
-
-
-def warn(warnings: list[str]) -> None:
-    """Print warnings on standard error."""
-    for warning in warnings:
-        print(printable(f"manyclass: warning: {warning}", sys.stderr), file=sys.stderr)
 
 
 # -- tables --------------------------------------------------------------------------------------------------------

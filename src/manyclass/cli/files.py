@@ -19,7 +19,7 @@ from ..io import COLUMN_KINDS, DELIMITERS, TABLES, Reading, Source, known_format
 from ..io.errors import optional_module
 from ..io.lines import compression
 from ..io.source import named_format as named_format
-from .messages import CommandError
+from .messages import CommandError, warn
 
 _FAMILIES = (TABLES, ("svmlight", "xmc"), ("vw",))  # formats with the same features
 _FEATURE_OPTIONS = ("ignore", "ngrams", "chars", "idf")  # of training: a model stores them
@@ -75,6 +75,10 @@ def open_source(
     columns = keep if keep is not None else (reading.text or reading.columns) if reading.format in TABLES else ()
     source = Source(path, reading, labelled=labelled, skip_bad_lines="skip_bad_lines" in options, keep=columns)
     _check_format(path, source.reading.format, options, base)
+    if base is not None and reading.index_base is None and source.reading.index_base == 1:
+        # Trained in Python or on an xmc file: the first feature is column 0, and the file does not say which that is.
+        what = "none of the first rows has an index 0, so the first feature is taken to have index 1"
+        warn([f"{path}: {what}. Specify --index-base 0 if it has index 0, or --index-base 1 to be sure."])
     return source
 
 
