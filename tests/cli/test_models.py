@@ -125,6 +125,29 @@ def test_a_model_saved_from_python_does_not_know_the_first_index(call, digits):
     assert json.loads(result.out)["accuracy"] == model.score(X[700:900], y[700:900]) and warning not in result.err
 
 
+def test_features_that_a_model_does_not_know_are_ignored_and_counted(call, digits):
+    X, y = digits
+    lines = Path("test.svm").read_text().splitlines()
+    Path("more.svm").write_text("".join(f"{line} 65:1000 9999:1000\n" for line in lines))
+    warning = "more.svm: 400 values have indices beyond the 64 features of the model; they were ignored."
+    assert call("train", "train.svm", "--algorithm", "recall-tree", "--model", "counted", "--epochs", 1).code == 0
+    OneAgainstAllClassifier(n_epochs=1, random_state=0).fit(X[:700], y[:700]).save("python")
+    for name in ("counted", "python"):
+        expected = call("predict", name, "test.svm", "--index-base", 1)
+        found = call("predict", name, "more.svm", "--index-base", 1)
+        assert found.out == expected.out and warning in found.err and warning not in expected.err
+        result = call("evaluate", name, "more.svm", "--index-base", 1, "--json")
+        assert json.loads(result.out)["warnings"] == [warning] and f"warning: {warning}" in result.err
+    result = call("train", "more.svm", "--start-from", "counted", "--model", "again", "--epochs", 1)
+    assert result.code == 0 and warning in result.err
+    for words in (("--features", 64), ("--feature-bits", 6)):  # hashed in training and afterwards
+        assert call("train", "more.svm", *words, "--model", "hashed", "--epochs", 1).code == 0
+        assert load_model("hashed").n_features_in_ == 64
+        found = call("predict", "hashed", "more.svm")
+        assert "ignored" not in found.err and found.out != call("predict", "hashed", "test.svm").out
+        assert json.loads(call("evaluate", "hashed", "more.svm", "--json").out)["warnings"] == []
+
+
 def test_compare_counts_correct_rows_and_tests_the_difference(call, digits, model):
     assert call(*TRAIN, "--model", "worse", "--epochs", 1, "-o", "beam=1").code == 0
     result = json.loads(call("compare", "m", "worse", "test.svm", "--json").out)

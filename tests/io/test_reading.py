@@ -25,6 +25,7 @@ def test_width():
         {"feature_bits": 0}, {"feature_bits": 31}, {"feature_bits": "18"}, {"feature_bits": None}, {"n_labels": -1},
         {"label": ""}, {"label": 3}, {"text": "title"}, {"text": [3]}, {"numeric": None}, {"label_separator": ""},
         {"text": ["a"], "numeric": ["a"]}, {"label": "a", "text": ["a"]}, {"text": ["a", "a"]}, {"unknown": 1}, {1: 2},
+        {"hashed": 0},
     ],
 )  # fmt: skip
 def test_bad_values_are_refused(values):

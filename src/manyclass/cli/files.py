@@ -82,6 +82,14 @@ def open_source(
     return source
 
 
+def unknown_features(source: Source) -> list[str]:
+    """A warning if the rows that were read have features that the model does not know."""
+    if source.reading.hashed or not source.n_beyond:
+        return []
+    what = f"{source.n_beyond:,} values have indices beyond the {source.reading.width:,} features of the model"
+    return [f"{source.path}: {what}; they were ignored."]
+
+
 def _check_format(path: str, found: str | None, options: dict[str, Any], base: Reading | None) -> None:
     """Reject options that do not apply to the format, and a format with other features than those of the model."""
     for name in options:

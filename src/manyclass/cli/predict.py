@@ -18,8 +18,8 @@ from ..core.taxonomy import JOINT
 from ..io import Source
 from ..io.errors import optional_module
 from ..trained import Trained, open_model
-from .files import check_writable, named_format, open_source, replaced_data, table_text
-from .messages import CommandError, notice_if_slow, printable
+from .files import check_writable, named_format, open_source, replaced_data, table_text, unknown_features
+from .messages import CommandError, notice_if_slow, printable, warn
 
 _FORMATS = ("tsv", "csv", "jsonl", "parquet", "svmlight")
 _TABLES = ("tsv", "csv", "parquet")
@@ -61,6 +61,7 @@ def run(**options: Any) -> None:
             write(rows)
     if source.n_skipped:
         print(f"manyclass: skipped {source.n_skipped} bad lines of {plan.data}", file=sys.stderr)
+    warn(unknown_features(source))
     if empty and source.n_rows:
         print(printable(f"manyclass: no row has a value of {', '.join(empty.values())}.", sys.stderr), file=sys.stderr)
     if n_noted:

@@ -29,9 +29,9 @@ from ..io import COLUMN_KINDS, Chunk, Reading, Source
 from ..trained import LabelColumns, Trained, initial_names, open_model
 from .algorithms import default_algorithm, learns_at_once, make_estimator
 from .evaluate import evaluate, table
-from .files import can_read_once, check_model_name, only_writer, open_source, open_training_source
+from .files import can_read_once, check_model_name, only_writer, open_source, open_training_source, unknown_features
 from .label_files import check_label_files, label_arguments
-from .messages import INTERRUPTED, CommandError, notice_if_slow, printable, row_progress, stderr
+from .messages import INTERRUPTED, CommandError, notice_if_slow, printable, row_progress, stderr, warn
 from .rows import Features, PipeRows, RowStore, arrays_of, take, warn_sorted
 
 DEFAULT_EPOCHS = 5
@@ -136,6 +136,7 @@ def _run(plan: Plan) -> None:
     start, n_before = time.perf_counter(), trained.training["examples"]
     _train(plan, trained, source, base)
     seconds = time.perf_counter() - start
+    warn(unknown_features(source))
     if several and trained.names == []:
         raise CommandError(f"{plan.data}: no row has a label.")
     if not several and len(trained.estimator.classes_) < 2:

@@ -147,6 +147,8 @@ class Source:
         The reading, with all values filled in.
     n_rows, n_skipped : int
         Good rows and bad lines so far in the current pass.
+    n_beyond : int
+        Indices beyond the number of features so far in the current pass, see `Reading.hashed`.
 
     Examples
     --------
@@ -172,7 +174,7 @@ class Source:
         keep: Sequence[str] = (),
     ) -> None:
         self.path = os.fspath(path)
-        self.n_rows, self.n_skipped = 0, 0
+        self.n_rows, self.n_skipped, self.n_beyond = 0, 0, 0
         self._labelled, self._n_passes = labelled, 0
         reading = replace(reading, format=reading.format or named_format(path))
         kind = _reader("parquet") if reading.format == "parquet" else _TextFile
@@ -198,13 +200,14 @@ class Source:
         return self._chunks(rows)
 
     def _chunks(self, rows: int) -> Iterator[Chunk]:
-        self.n_rows, self.n_skipped, n_bad = 0, 0, 0
+        self.n_rows, self.n_skipped, self.n_beyond, n_bad = 0, 0, 0, 0
         pieces = self._file.pieces()
 
         def counted() -> Iterator[Piece]:
             nonlocal n_bad
             for piece in pieces:
                 n_bad += len(piece.bad)
+                self.n_beyond += piece.n_beyond
                 yield piece
 
         try:
