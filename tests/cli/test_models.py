@@ -270,6 +270,9 @@ def test_convert_writes_a_slim_model_with_the_same_predictions(call, model):
     assert "nothing to convert" in call("convert", "m", "x").err
     assert "nothing to convert" in call("convert", "m", "x", "--precision", "int8").err
     assert "choose another name" in call("convert", "m", "m", "--slim").err and not load_model("m")._slim
+    assert "is the name of a data file" in call("convert", "m", "new.svm", "--slim").err
+    Path("notes").write_text("important")
+    assert "is not a model and would be overwritten" in call("convert", "m", "notes", "--slim").err
     assert "slim model" in call("train", "train.svm", "--start-from", "s", "--model", "x").err
     assert not Path("x").exists()
 

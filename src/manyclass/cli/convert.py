@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..core.model_file import ModelFormatError
 from ..io import Chunk, Source, known_format
 from ..trained import open_model
-from .files import check_writable, named_format, open_source, replaced_data
+from .files import check_model_name, check_writable, named_format, open_source, replaced_data
 from .messages import CommandError
 
 
@@ -24,6 +24,7 @@ def run(source: str, target: str, reading: dict, slim: bool, prune: float, preci
         raise CommandError(f"{error} If it is a data file, specify --input-format.") from error
     if not slim:
         raise CommandError("nothing to convert: models require --slim, optionally with --prune and --precision.")
+    check_model_name(target)
     before = os.path.getsize(source)
     trained.save(target, slim=True, prune=prune, precision=precision)
     print(f"{target}: {os.path.getsize(target) / 1e6:,.2f} MB, before {before / 1e6:,.2f} MB")
@@ -32,9 +33,7 @@ def run(source: str, target: str, reading: dict, slim: bool, prune: float, preci
 def _convert_data(source: Source, target: str) -> None:
     """Write all rows with indices from 1."""
     if named_format(target) != "svmlight":
-        raise CommandError(
-            f"{target}: data are converted to svmlight; the name must end in .svm, .svm.gz or .svm.zst."
-        )
+        raise CommandError(f"{target}: data are converted to svmlight; the name must end in .svm, .svm.gz or .svm.zst.")
     with replaced_data(target) as file:
         for chunk in source.chunks():
             file.write("".join(_lines(chunk)).encode())

@@ -163,12 +163,12 @@ def check_model_name(path: str) -> None:
     """Refuse to write a model over a file that is none, or to a name of a data file."""
     check_writable(path)
     if named_format(path) is not None:
-        raise CommandError(f"--model {path}: this is the name of a data file; choose another one, such as my.model.")
+        raise CommandError(f"{path} is the name of a data file: choose another one for the model, such as my.model.")
     if os.path.exists(path) and os.path.getsize(path):
         try:
             model_file.read(path, verify=False)
         except ModelFormatError as error:
-            raise CommandError(f"--model {path}: this file is not a model and would be overwritten.") from error
+            raise CommandError(f"{path} is not a model and would be overwritten: choose another name.") from error
 
 
 @contextmanager
