@@ -74,6 +74,7 @@ def open_model(path: str, threads: int | None = None) -> Trained:
             n_features=estimator.n_features_in_,
             labels="several" if several else "one",
             label_kind="text" if text else "int",
+            hashed=False,
         )
     training, serving = extra.get("training", {}), extra.get("serving", {})
     if not isinstance(training, dict) or not isinstance(serving, dict):

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sklearn.metrics import confusion_matrix, f1_score, recall_score
 
 from manyclass import load_model
+from manyclass.cli import rows
 from manyclass.metrics import ece_at_k, propensities, psp_at_k, risk_coverage
 
 TRAIN = ("train", "train.svm", "--features", 64, "--algorithm", "recall-tree")
@@ -94,6 +95,21 @@ def test_counts_of_training_rows_survive_resuming_and_further_training(call, dig
     assert dict(zip(fitted.classes_.tolist(), fitted._extra["labels"]["counts"], strict=True)) == {
         label: int(count) for label, count in enumerate(np.bincount(digits[1][:700]))
     }
+
+
+@pytest.mark.parametrize("n_epochs", [1, 2])
+@pytest.mark.parametrize("separator", [(), ("--label-separator", "|")])
+def test_labels_that_only_held_out_rows_have_are_counted(call, monkeypatch, n_epochs, separator):
+    monkeypatch.setattr(rows, "WINDOW", 64)
+    monkeypatch.setattr(rows, "_HELD_OUT_SHARE", 0.2)
+    Path("train.csv").write_text("text,kind\n" + "".join(f"word{i} text,label {i}\n" for i in range(200)))
+    words = ("train", "train.csv", "--label", "kind", "--text", "text", *separator, "--feature-bits", 10, "--online")
+    result = call(*words, "--epochs", n_epochs, "--model", "m", "--test", "train.csv", "--json")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["test"]["by_frequency"][0]["labels"] == 200
+    for _ in range(2):
+        assert load_model("m")._extra["labels"] == {"n_rows": 200, "counts": [1] * 200}
+        assert call(*words, "--epochs", n_epochs + 1, "--model", "m", "--resume").code == 0
 
 
 @pytest.mark.parametrize(

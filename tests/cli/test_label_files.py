@@ -32,6 +32,18 @@ def test_labels_of_the_files_are_predicted(call, things, tmp_path):
     assert [float(line[1]) for line in lines[1:]] == pytest.approx(expected.probabilities, rel=1e-4)
 
 
+@pytest.mark.parametrize("words", [(), ("--no-idf",)])
+def test_words_that_only_descriptions_have_are_features(call, things, tmp_path, words):
+    (tmp_path / "labels.csv").write_text("label,description\nbicycle,pedals wheels\nboat,sails harbour\n")
+    found = call(*things, "--label-text", "labels.csv", *words)
+    assert found.code == 0, found.err
+    model = load_model("a.model")
+    assert model.predict(["wheels", "pedals", "harbour", "sails"]).tolist() == ["bicycle"] * 2 + ["boat"] * 2
+    assert model.predict(["old car", "red apple"]).tolist() == ["car", "apple"]
+    (tmp_path / "new.csv").write_text("text\nwheels\nxyzzy\n")
+    assert "1 of 2 rows have no known word" in call("predict", "a.model", "new.csv").err
+
+
 def test_paths_may_be_given_instead_of_parents(call, things, tmp_path):
     paths = [f"{thing},All > {parent} > {thing}" for thing, parent in THINGS.items()]
     (tmp_path / "paths.csv").write_text("\n".join(["label,path", *paths]))
@@ -46,10 +58,13 @@ def test_paths_may_be_given_instead_of_parents(call, things, tmp_path):
         ("label,description\na", "row 1 must be a label and a description, it has 1 fields."),
         ("label,description\na,b\na,c", "row 2 has the label 'a' again."),
         ("label,description\n", "there are no rows."),
+        ("label,description\na,caf\xe9", "not UTF-8 text; convert the file to UTF-8."),
+        (f"label,description\na,{'b' * 200_000}", "invalid CSV (field larger than field limit (131072))"),
     ],
+    ids=lambda value: value[:40],
 )
 def test_bad_files_are_refused_before_training(call, things, tmp_path, text, message):
-    (tmp_path / "labels.csv").write_text(text)
+    (tmp_path / "labels.csv").write_text(text, encoding="latin-1")
     found = call(*things, "--label-text", "labels.csv")
     assert found.code == 1 and f"labels.csv: {message}" in " ".join(found.err.split())
     assert not (tmp_path / "a.model").exists()

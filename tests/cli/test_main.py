@@ -94,6 +94,13 @@ def test_tracebacks_are_shown_on_request(call, monkeypatch):
         call("inspect", "none")
 
 
+@pytest.mark.parametrize("words", [("train", "-", "--input-format", "svmlight", "--model", "m"), ("client",)])
+def test_a_closed_standard_input_is_reported(call, monkeypatch, words):
+    monkeypatch.setattr(sys, "stdin", None)
+    result = call(*words)
+    assert result.code == 1 and result.err.startswith("manyclass: error: standard input") and "closed" in result.err
+
+
 def test_warmup_lists_what_it_compiled(call, monkeypatch):
     from manyclass.cli import warmup
 

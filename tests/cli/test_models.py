@@ -1,6 +1,8 @@
 """`manyclass predict`, `evaluate`, `compare`, `inspect` and `convert`."""
 
+import csv
 import gzip
+import io
 import json
 import os
 import subprocess
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_svmlight_file
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from manyclass import OneAgainstAllClassifier, RecallTreeClassifier, load_model
 from manyclass.cli import messages
@@ -104,6 +106,48 @@ def test_evaluate_reads_files_for_a_model_saved_from_python(call, digits):
     assert result["accuracy"] == load_model("p").score(X[700:900], y[700:900])
 
 
+def test_a_model_saved_from_python_does_not_know_the_first_index(call, digits):
+    X, y = digits
+    assert not X[:, 0].any()  # so that a file of indices from 0 has no index 0
+    model = OneAgainstAllClassifier(n_epochs=1, random_state=0).fit(X[:700], y[:700])
+    model.save("p")
+    dump_svmlight_file(X[700:900], y[700:900], "zero.svm", zero_based=True)
+    warning = "none of the first rows has an index 0"
+    for words in (("zero.svm", "--index-base", 0), ("test.svm", "--index-base", 1), ("test.svm",)):
+        result = call("evaluate", "p", *words, "--json")
+        assert json.loads(result.out)["accuracy"] == model.score(X[700:900], y[700:900])
+        assert (warning in result.err) == (len(words) == 1)
+    result = call("predict", "p", "zero.svm")
+    assert f"zero.svm: {warning}" in result.err and "--index-base 0" in result.err
+    X[700:, 0] = 1
+    dump_svmlight_file(X[700:900], y[700:900], "zero.svm", zero_based=True)
+    result = call("evaluate", "p", "zero.svm", "--json")
+    assert json.loads(result.out)["accuracy"] == model.score(X[700:900], y[700:900]) and warning not in result.err
+
+
+def test_features_that_a_model_does_not_know_are_ignored_and_counted(call, digits):
+    X, y = digits
+    lines = Path("test.svm").read_text().splitlines()
+    Path("more.svm").write_text("".join(f"{line} 65:1000 9999:1000\n" for line in lines))
+    warning = "more.svm: 400 values have indices beyond the 64 features of the model; they were ignored."
+    assert call("train", "train.svm", "--algorithm", "recall-tree", "--model", "counted", "--epochs", 1).code == 0
+    OneAgainstAllClassifier(n_epochs=1, random_state=0).fit(X[:700], y[:700]).save("python")
+    for name in ("counted", "python"):
+        expected = call("predict", name, "test.svm", "--index-base", 1)
+        found = call("predict", name, "more.svm", "--index-base", 1)
+        assert found.out == expected.out and warning in found.err and warning not in expected.err
+        result = call("evaluate", name, "more.svm", "--index-base", 1, "--json")
+        assert json.loads(result.out)["warnings"] == [warning] and f"warning: {warning}" in result.err
+    result = call("train", "more.svm", "--start-from", "counted", "--model", "again", "--epochs", 1)
+    assert result.code == 0 and warning in result.err
+    for words in (("--features", 64), ("--feature-bits", 6)):  # hashed in training and afterwards
+        assert call("train", "more.svm", *words, "--model", "hashed", "--epochs", 1).code == 0
+        assert load_model("hashed").n_features_in_ == 64
+        found = call("predict", "hashed", "more.svm")
+        assert "ignored" not in found.err and found.out != call("predict", "hashed", "test.svm").out
+        assert json.loads(call("evaluate", "hashed", "more.svm", "--json").out)["warnings"] == []
+
+
 def test_compare_counts_correct_rows_and_tests_the_difference(call, digits, model):
     assert call(*TRAIN, "--model", "worse", "--epochs", 1, "-o", "beam=1").code == 0
     result = json.loads(call("compare", "m", "worse", "test.svm", "--json").out)
@@ -183,10 +227,11 @@ def test_terminals_get_no_control_characters(call, nasty_model, words, monkeypat
 
 def test_labels_that_look_like_formulas(call, nasty_model):
     def labels(*words):
-        return {line.split("\t")[0] for line in call("predict", "m", "d.svm", "--top-k", 1, *words).out.splitlines()}
+        lines = io.StringIO(call("predict", "m", "d.svm", "--top-k", 1, *words).out, newline="")
+        return {cells[0] for cells in csv.reader(lines, delimiter="\t")}
 
     assert {"=1+1", "-2"} <= labels()
-    assert {"'=1+1", "'-2", r"good\tname"} <= labels("--spreadsheet-safe")
+    assert {"'=1+1", "'-2", "good\tname"} <= labels("--spreadsheet-safe")
     result = call("predict", "m", "d.svm", "--format", "jsonl", "--spreadsheet-safe")
     assert result.code == 1 and "--format tsv and csv only" in result.err
 
@@ -225,6 +270,9 @@ def test_convert_writes_a_slim_model_with_the_same_predictions(call, model):
     assert "nothing to convert" in call("convert", "m", "x").err
     assert "nothing to convert" in call("convert", "m", "x", "--precision", "int8").err
     assert "choose another name" in call("convert", "m", "m", "--slim").err and not load_model("m")._slim
+    assert "is the name of a data file" in call("convert", "m", "new.svm", "--slim").err
+    Path("notes").write_text("important")
+    assert "is not a model and would be overwritten" in call("convert", "m", "notes", "--slim").err
     assert "slim model" in call("train", "train.svm", "--start-from", "s", "--model", "x").err
     assert not Path("x").exists()
 
@@ -250,6 +298,30 @@ def test_convert_writes_svmlight(call, digits):
     assert call("convert", "train.svm", "copy.svm.gz", "--features", 64).code == 0
     assert gzip.decompress(Path("copy.svm.gz").read_bytes()) == Path("copy.svm").read_bytes()
     assert sorted(os.listdir()) == ["copy.svm", "copy.svm.gz", "test.svm", "train.svm"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("predict", "m", "d.csv", "--output"),
+        ("evaluate", "m", "d.csv", "--report"),
+        ("evaluate", "m", "d.csv", "--picture"),
+        ("evaluate", "m", "d.csv", "--risk-coverage"),
+        ("compare", "m", "other", "d.csv", "--report"),
+        ("compare", "m", "other", "d.csv", "--picture"),
+        ("inspect", "m", "--picture"),
+        ("explain", "m", "red paint", "--picture"),
+        ("audit", "d.csv", "--label", "kind", "--output"),
+        ("convert", "d.csv"),
+        ("convert", "m", "--slim"),
+    ],
+)
+def test_inputs_are_never_replaced(call, words):
+    for name in {"m", "other", "d.csv"} & set(words):
+        Path(name).write_text("precious")
+        Path(f"{name}.svg").symlink_to(name)
+        assert f"{name}.svg would replace {name}: choose another name" in call(*words, f"{name}.svg").err
+        assert Path(name).read_text() == "precious"
 
 
 def test_convert_rejects_what_svmlight_cannot_represent(call, digits):

@@ -1,6 +1,7 @@
 """`manyclass predict`: formats, columns that are carried along, thresholds, rows that the model knows nothing about."""
 
 import csv
+import gzip
 import io
 import json
 from pathlib import Path
@@ -10,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from manyclass import load_model
+from manyclass.io import Reading, Source
+from manyclass.io.lines import ByteStream
 
 COLOURS = {"red": "warm", "orange": "warm", "blue": "cold", "green": "cold"}
 
@@ -66,12 +69,44 @@ def test_threshold_leaves_out_unlikely_labels(call, model):
     assert call(*words, "--threshold", 1.5).code == 2
 
 
-@pytest.mark.parametrize("name", ["out.tsv", "out.csv", "out.jsonl"])
-def test_a_file_has_what_standard_output_has(call, model, name):
+@pytest.mark.parametrize(
+    ("name", "output_format"),
+    [
+        ("out.tsv", "tsv"),
+        ("out.csv", "csv"),
+        ("out.jsonl", "jsonl"),
+        ("out.ndjson", "jsonl"),
+        ("out.CSV.gz", "csv"),
+        ("out.tsv.zst", "tsv"),
+        ("out.txt", "tsv"),
+    ],
+)
+def test_a_file_has_what_standard_output_has(call, model, name, output_format):
     words = ("predict", "m", "new.csv", "--keep", "text")
     assert call(*words, "--output", name).err.endswith(f"Wrote {name}\n")
-    assert Path(name).read_text() == call(*words, "--format", name[4:]).out
+    stream = ByteStream(name)
+    assert stream.read(2**20).decode() == call(*words, "--format", output_format).out
+    stream.close()
     assert not list(Path().glob("*.part"))
+
+
+@pytest.mark.parametrize(("name", "delimiter"), [("out.tsv", "\t"), ("out.csv", ",")])
+def test_tables_are_read_back(call, name, delimiter):
+    labels = ["a\tb", 'say "hi"', '"', "two\nlines", "a\rb", "c\r\nd", " spaces ", "back\\slash", r"a\tb", "'", ",;|"]
+    rows = [(f"word{i} {label}", label) for i, label in enumerate(labels)]
+    with open("d.csv", "w", newline="") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([("text", "kind"), *rows, *rows])
+    assert call("train", "d.csv", "--label", "kind", "--text", "text", "--model", "m").code == 0
+    words = ("predict", "m", "d.csv", "--keep", "text", "--keep", "kind", "--top-k", 1)
+    found = [json.loads(line) for line in call(*words, "--format", "jsonl").out.splitlines()]
+    expected = [(row["text"], row["kind"], row["labels"][0]) for row in found]
+    assert [row[:2] for row in expected] == rows + rows and {row[2] for row in expected} == set(labels)
+    assert call(*words, "--output", name).code == 0
+    with open(name, newline="") as file:
+        assert [tuple(cells[:3]) for cells in csv.reader(file, delimiter=delimiter)][1:] == expected
+    source = Source(name, Reading(label="predicted", text=("text",)), keep=("text", "kind", "predicted"))
+    assert [cells for chunk in source.chunks() for cells in chunk.kept] == expected
+    assert [label for chunk in source.chunks() for label in chunk.labels] == [row[2] for row in expected]
 
 
 def test_parquet_keeps_types(call, model):
@@ -93,6 +128,9 @@ def test_parquet_keeps_types(call, model):
 def test_parquet_is_read_and_written_without_the_used_columns_twice(call, model):
     words = ("predict", "m", "new.csv", "--keep", "text", "--keep", "id", "--top-k", 1)
     assert call(*words, "--output", "a.parquet").code == 0
+    assert call(*words, "--output", "a.parquet.gz").code == 0
+    packed = gzip.decompress(Path("a.parquet.gz").read_bytes())
+    assert pq.read_table(io.BytesIO(packed)).equals(pq.read_table("a.parquet"))
     first = pq.read_table("a.parquet").rename_columns(["text", "id", "old", "old_score", "old_note"])
     pq.write_table(first, "again.parquet")
     result = call("predict", "m", "again.parquet", "--keep", "text", "--keep", "old", "--format", "csv", "--top-k", 1)
@@ -131,6 +169,7 @@ def test_options_that_do_not_fit_are_refused(call, model):
     assert "no threshold for sets" in error("--set")
     assert "omit --threshold and --path" in error("--set", "--path", 0.5)
     assert "no such folder" in error("--output", "nowhere/out.csv")
+    assert "tsv, csv, jsonl, parquet, svmlight: add --format" in error("--output", "out.vw.gz")
     Path("named.csv").write_text("text,predicted\nred,1\n")
     assert "two columns predicted" in call("predict", "m", "named.csv", "--keep", "predicted", "--top-k", 1).err
     Path("bad.csv").write_text("id,text\n1,red\n2\n")

@@ -295,7 +295,7 @@ def test_a_data_file_is_not_overwritten(call, table):
     before = Path("train.csv").read_bytes()
     assert "is the name of a data file" in call(*TRAIN[:-1], "train.csv").err
     Path("notes").write_text("important")
-    assert "this file is not a model and would be overwritten" in call(*TRAIN[:-1], "notes").err
+    assert "notes is not a model and would be overwritten" in call(*TRAIN[:-1], "notes").err
     assert Path("train.csv").read_bytes() == before and Path("notes").read_text() == "important"
 
 

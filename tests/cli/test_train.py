@@ -187,6 +187,30 @@ def test_a_checkpoint_of_another_run_is_rejected(call, digits):
     assert result.code == 0 and "starting from scratch" in result.err and json.loads(result.out)["examples"] == 2 * 701
 
 
+@pytest.mark.parametrize("words", [(), ("--seed", "5"), ("--in-memory",), ("--checkpoint-every", "97")])
+def test_a_checkpoint_is_kept_until_its_run_continues(call, digits, words):
+    assert call(*SVM, "--epochs", "1").code == 0
+    os.rename("m", "m.checkpoint")
+    before = Path("m.checkpoint").read_bytes()
+    result = call(*SVM, "--epochs", "1", *words)
+    assert result.code == 1 and "add --resume to continue it, or delete the file to start from scratch" in result.err
+    assert Path("m.checkpoint").read_bytes() == before and not os.path.exists("m")
+
+
+def test_a_finished_run_that_replaced_its_start_is_recognised(call, digits):
+    assert call(*SVM, "--epochs", "1").code == 0
+    words = ("train", "test.svm", "--start-from", "m", "--model", "m", "--epochs", "1", "--resume")
+    assert call(*words).code == 0
+    done = Path("m").read_bytes()
+    assert load_model("m")._state["seen"].n_rows[0] == 900
+    result = call(*words)
+    assert result.code == 0 and "m is complete (1 epochs): nothing to do" in result.err
+    assert Path("m").read_bytes() == done
+    result = call(*words, "--seed", "5")  # another run
+    assert result.code == 0 and "(seed differ): starting from scratch" in result.err
+    assert load_model("m")._state["seen"].n_rows[0] == 1100
+
+
 def test_resume_evaluates_a_complete_model(call, digits):
     whole = json.loads(call(*SVM, "--epochs", "2", "--test", "test.svm", "--json").out)
     again = json.loads(call(*SVM, "--epochs", "2", "--test", "test.svm", "--json", "--resume").out)
@@ -290,6 +314,14 @@ def test_missing_and_empty_files_are_reported(call, digits, tmp_path):
     assert result.code == 1 and "empty.svm" in result.err
     assert "no such folder" in call("train", "train.svm", "--model", "nowhere/m").err
     assert "this is a folder" in call("train", "train.svm", "--model", tmp_path).err
+
+
+def test_a_model_may_be_called_txt(call, digits):
+    for _ in range(2):  # a new file, and one that is replaced
+        assert call("train", "train.svm", "--features", "64", "--model", "m.txt").code == 0
+    assert call("predict", "m.txt", "test.svm").code == 0
+    Path("d.txt").write_text("1 3 2\n0 0:1\n")
+    assert "not a model and would be overwritten" in call("train", "d.txt", "--model", "d.txt").err
 
 
 def test_a_bad_line_is_reported_or_skipped(call, digits):

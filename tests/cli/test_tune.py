@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from manyclass import load_model
 from manyclass.cli.algorithms import make_estimator
 from manyclass.cli.tune import _SPACES, Search, Setting
 from manyclass.estimators import ESTIMATORS
@@ -32,6 +34,19 @@ def test_the_printed_command_line_works(call, digits):
     assert 0.5 < found["default_accuracy"] == found["accuracy"] <= 1 and found["p_value"] == 1
     Path("few.svm").write_text("1 1:1\n2 2:1\n3 1:2\n")
     assert "3 rows are too few to hold some out" in call("tune", "few.svm", "--features", 3).err
+
+
+def test_the_printed_command_line_reads_the_file_in_the_same_way(call):
+    rows = [f"a{i % 4} b{i % 3}|{i}|{i % 4}\n" for i in range(60)]
+    Path("t.csv").write_text("a text|number|kind\n" + "".join(rows) + "bad\n")
+    words = ("--label", "kind", "--text", "a text", "--numeric", "number", "--no-idf", "--chars", "2-3", "--ngrams", 2,
+             "--feature-bits", 12, "--delimiter", "|", "--skip-bad-lines")  # fmt: skip
+    result = call("tune", "t.csv", *words, "--trials", 1)
+    assert result.code == 0, result.err
+    command = shlex.split(result.out.splitlines()[-1].replace("MODEL", "tuned"))
+    assert "--no-idf" in command and call(*command[1:]).code == 0
+    assert call("train", "t.csv", *words, "--model", "m").code == 0
+    assert load_model("tuned")._extra["reading"] == load_model("m")._extra["reading"]
 
 
 def test_a_better_setting_is_printed(call, digits, capsys):

@@ -28,6 +28,7 @@ def test_width():
         {"label": ""}, {"label": 3}, {"text": "title"}, {"text": [3]}, {"numeric": None}, {"label_separator": ""},
         {"text": ["a"], "numeric": ["a"]}, {"label": "a", "text": ["a"]}, {"text": ["a", "a"]}, {"unknown": 1}, {1: 2},
         {"decimal_comma": ["a"]}, {"numeric": ["a"], "mixed": "a"}, {"date": ["d"], "month_first": [["d"]]},
+        {"hashed": 0},
     ],
 )  # fmt: skip
 def test_bad_values_are_refused(values):

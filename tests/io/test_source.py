@@ -171,6 +171,12 @@ def test_standard_input_is_read_once(monkeypatch, pack):
         source.chunks()
 
 
+def test_a_closed_standard_input_is_an_error(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(DataError, match="standard input: it is closed"):
+        Source("-", Reading("svmlight"))
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 def test_pipes_are_read_once(tmp_path):
     path = tmp_path / "a.svm"

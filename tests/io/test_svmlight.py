@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
-from manyclass.io import Reading, Source
+from manyclass.io import DataError, Reading, Source
 from manyclass.io.lines import Block
 from manyclass.io.parser import hashed_index
 from manyclass.io.sparse_text import SvmlightReader
@@ -109,6 +109,18 @@ def test_large_indices_are_hashed():
     assert found == {5: 1, 1023: 2, hashes[0]: 3, hashes[1]: 4}
     spread = [hashed_index(index, 1000) for index in range(10_000, 110_000)]
     assert np.bincount(spread).max() < 160  # 100 each on average
+
+
+def test_large_indices_are_ignored_and_counted(make):
+    reading = Reading("svmlight", "one", "int", 1, n_features=3, hashed=False)
+    path = make("a.svm", "1 3:2 4:1\n2 4611686018427387904:0.1 2:5 9:7 # 9:9\n3 4:1 5:x\n4 4:1 0:1\n5\n")
+    source = Source(path, reading, skip_bad_lines=True)
+    for _ in range(2):
+        (chunk,) = source.chunks()
+        assert chunk.X.toarray().tolist() == [[0, 0, 2], [0, 5, 0], [0, 0, 0]] and chunk.labels.tolist() == [1, 2, 5]
+        assert (source.n_beyond, source.n_skipped) == (3, 2)
+    with pytest.raises(DataError, match="line 3, column 9: value 'x'"):
+        list(Source(path, reading).chunks())
 
 
 BAD = [

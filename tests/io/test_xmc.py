@@ -10,7 +10,7 @@ def test_sizes_come_from_the_header(make, read):
     path = make("a.txt", "4 5 3\n0,2 0:1 4:0.5\n 1:1\n1 \n \n")
     assert known_format(path) == "xmc"
     source = Source(path)
-    expected = Reading("xmc", "several", "int", n_features=5, n_labels=3)
+    expected = Reading("xmc", "several", "int", n_features=5, n_labels=3, hashed=False)
     assert source.reading == expected
     chunk = read(path)
     assert chunk.X.shape == (4, 5)
@@ -25,7 +25,10 @@ def test_a_text_file_without_header_is_not_known(make, refused):
 
 
 def test_fewer_features_may_be_declared(make, read):
-    assert read(make("a.xmc", "1 1000 3\n0 999:1\n"), Reading(n_features=10)).X.shape == (1, 10)
+    path = make("a.xmc", "1 1000 3\n0 999:1\n")
+    X = read(path, Reading(n_features=10)).X
+    assert X.shape == (1, 10) and X.nnz == 1
+    assert read(path, Reading(n_features=10, hashed=False)).X.nnz == 0
 
 
 @pytest.mark.parametrize(

@@ -1,42 +1,24 @@
 """`manyclass audit`: rows of a data file whose label is probably wrong, and labels that are confused."""
 
-import csv
-import io
 import json
 import sys
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from ..core.label_issues import LabelIssues
 from .algorithms import default_algorithm, make_estimator
-from .files import check_writable, escape, open_training_source, replaced
+from .files import check_writable, escape, named_format, open_training_source, replaced_data, table_text
 from .messages import CommandError, notice_if_slow, printable
 from .rows import read_rows
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The options of the command."""
-
-    data: str
-    reading: dict[str, Any]
-    algorithm: str | None
-    folds: int
-    top: int
-    output: str | None
-    max_rows: int
-    seed: int
-    threads: int
-    as_json: bool
-
-
 def run(**options: Any) -> None:
     """Cross-validate the labels of a file and report those that are probably wrong."""
-    plan = Plan(**options)
+    plan = SimpleNamespace(**options)  # as `audit` in `main.py` declares them
     output, top = plan.output, plan.top
     if output is not None:
-        check_writable(output)
-        if not output.lower().endswith((".csv", ".tsv")):
+        check_writable(output, plan.data)
+        if named_format(output) not in ("csv", "tsv"):
             raise CommandError(f"--output {output}: the name must end in .csv or .tsv.")
     source = open_training_source(plan.data, plan.reading)
     if source.reading.labels == "several":
@@ -56,8 +38,8 @@ def run(**options: Any) -> None:
     with notice_if_slow():
         found = estimator.find_label_issues(X, y, cv=plan.folds)
     if output is not None:
-        with replaced(output) as file:
-            file.write(_table(found, "\t" if output.lower().endswith(".tsv") else ",").encode())
+        with replaced_data(output) as file:
+            file.write(table_text([list(found.to_dict()), *_cells(found)], str(named_format(output))).encode())
         print(f"Wrote {output}", file=sys.stderr)
     if plan.as_json:
         print(json.dumps(_facts(found, top), ensure_ascii=False))
@@ -69,14 +51,6 @@ def _cells(found: LabelIssues) -> list[list[Any]]:
     """The reported rows; rows are counted from 1."""
     columns = [column.tolist() for column in found.to_dict().values()]
     return [[row + 1, *rest] for row, *rest in zip(*columns, strict=True)]
-
-
-def _table(found: LabelIssues, delimiter: str) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(found.to_dict())
-    writer.writerows(_cells(found))
-    return out.getvalue()
 
 
 def _facts(found: LabelIssues, top: int) -> dict[str, Any]:

@@ -14,6 +14,8 @@ def run(
 ) -> None:
     """Predict each text, or learn it if there is a label."""
     client = Client(url, os.environ.get("MANYCLASS_KEY"), model)
+    if not texts and sys.stdin is None:
+        raise CommandError("standard input is closed: pass texts, or redirect a file or a pipe to it.")
     rows = texts if texts else (line.rstrip("\n") for line in sys.stdin)
     try:
         for text in rows:

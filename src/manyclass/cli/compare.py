@@ -9,10 +9,10 @@ import numpy as np
 
 from ..metrics import mcnemar
 from ..trained import open_model
-from .evaluate import Section, as_text, formatted, say_written, summary, table_label, title, warn
+from .evaluate import Section, as_text, formatted, say_written, summary, table_label, title
 from .evaluation import Evaluation
 from .files import can_read_once, open_source
-from .messages import CommandError, printable
+from .messages import CommandError, printable, warn
 from .report import check_outputs, draw, write_comparison
 
 _NAMES = (
@@ -35,7 +35,7 @@ def run(
     """Evaluate both models and test whether the difference is significant."""
     if can_read_once(data):
         raise CommandError(f"{data}: compare reads the data twice; write them to a file.")
-    check_outputs(picture, report)
+    check_outputs((first, second, data), picture, report)
     results: dict[str, Any] = {}
     correct, recalls = [], []
     for name, path in (("first", first), ("second", second)):

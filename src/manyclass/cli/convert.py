@@ -1,23 +1,19 @@
 """`manyclass convert`: a slim copy of a model, or a data file as svmlight."""
 
-import gzip
 import os
 import re
 from collections.abc import Iterator
-from contextlib import nullcontext
 
 from ..core.model_file import ModelFormatError
 from ..io import Chunk, Source, known_format
 from ..trained import open_model
-from .files import check_writable, open_source, replaced
+from .files import check_model_name, check_writable, named_format, open_source, replaced_data
 from .messages import CommandError
-
-_EXTENSIONS = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm.gz")
 
 
 def run(source: str, target: str, reading: dict, slim: bool, prune: float, precision: str) -> None:
     """Convert a model or a data file."""
-    check_writable(target)
+    check_writable(target, source)
     if source == "-" or reading or known_format(source) is not None:
         if slim or prune or precision != "float32":
             raise CommandError("--slim, --prune and --precision apply to models only.")
@@ -28,8 +24,7 @@ def run(source: str, target: str, reading: dict, slim: bool, prune: float, preci
         raise CommandError(f"{error} If it is a data file, specify --input-format.") from error
     if not slim:
         raise CommandError("nothing to convert: models require --slim, optionally with --prune and --precision.")
-    if os.path.exists(target) and os.path.samefile(source, target):
-        raise CommandError(f"{target}: a slim model cannot be trained further; choose another name for it.")
+    check_model_name(target)
     before = os.path.getsize(source)
     trained.save(target, slim=True, prune=prune, precision=precision)
     print(f"{target}: {os.path.getsize(target) / 1e6:,.2f} MB, before {before / 1e6:,.2f} MB")
@@ -37,13 +32,11 @@ def run(source: str, target: str, reading: dict, slim: bool, prune: float, preci
 
 def _convert_data(source: Source, target: str) -> None:
     """Write all rows with indices from 1."""
-    if not target.endswith(_EXTENSIONS):
-        raise CommandError(f"{target}: data are converted to svmlight; the name must end in {', '.join(_EXTENSIONS)}.")
-    with replaced(target) as raw:
-        # Without a name and a time in the header, the same rows always result in the same bytes.
-        with gzip.GzipFile("", "wb", 6, raw, 0) if target.endswith(".gz") else nullcontext(raw) as file:
-            for chunk in source.chunks():
-                file.write("".join(_lines(chunk)).encode())
+    if named_format(target) != "svmlight":
+        raise CommandError(f"{target}: data are converted to svmlight; the name must end in .svm, .svm.gz or .svm.zst.")
+    with replaced_data(target) as file:
+        for chunk in source.chunks():
+            file.write("".join(_lines(chunk)).encode())
     print(f"{target}: {source.n_rows:,} rows, indices from 1")
 
 

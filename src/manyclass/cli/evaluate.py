@@ -10,7 +10,7 @@ from ..io import Source
 from ..trained import Trained, open_model
 from .evaluation import KS, WORK, Evaluation
 from .files import escape, open_source
-from .messages import printable
+from .messages import printable, warn
 
 _PRECISIONS = (0.9, 0.95, 0.99)  # of the most certain predictions
 _N_REPORTED = 20  # classes and pairs in a report
@@ -51,7 +51,7 @@ def run(
     """Evaluate a model and print the metrics."""
     from . import report as reports
 
-    reports.check_outputs(picture, report, risk_coverage)
+    reports.check_outputs((model, data), picture, report, risk_coverage)
     trained = open_model(model, threads)
     source = open_source(data, reading, trained.reading, keep=None if report else ())
     evaluation = Evaluation(trained, source, reports.N_EXAMPLES if report else 0)
@@ -108,12 +108,6 @@ def say_written(*paths: str | None) -> None:
     for path in paths:
         if path is not None:
             print(f"Wrote {path}", file=sys.stderr)
-
-
-def warn(warnings: list[str]) -> None:
-    """Print warnings on standard error."""
-    for warning in warnings:
-        print(printable(f"manyclass: warning: {warning}", sys.stderr), file=sys.stderr)
 
 
 # -- tables --------------------------------------------------------------------------------------------------------

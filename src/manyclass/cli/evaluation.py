@@ -26,6 +26,7 @@ from ..metrics import (
 )
 from ..metrics.ranking import grouped_recall, propensities_of_counts, psp_sums
 from ..trained import LabelColumns, Trained
+from .files import unknown_features
 from .messages import CommandError, notice_if_slow
 
 KS = (1, 3, 5)
@@ -278,18 +279,19 @@ class Evaluation:
         ]
 
     def warnings(self) -> list[str]:
-        """What the user should know about the labels of the file."""
+        """What the user should know about the features and the labels of the file."""
+        out = unknown_features(self.source)
         if not self.n_unknown_rows:
-            return []
+            return out
         path, n = self.source.path, self.n_unknown_rows
         if not self.counts.true[: self.n_classes].any():
-            out = [f"the model knows none of the labels in {path}."]
+            out.append(f"the model knows none of the labels in {path}.")
         else:
             some = ", ".join(repr(label["label"]) for label in self.unknown_labels(3))
-            out = [
+            out.append(
                 f"{n:,} of {self.n_rows:,} rows ({n / self.n_rows:.2%}) have labels that the model has never seen, "
                 f"such as {some}; they count as errors."
-            ]
+            )
         joined = self._joined_by()
         if joined is not None:
             separator, label, rows = joined

@@ -11,7 +11,7 @@ from .report import check_outputs, figure_class, save_figure
 
 def run(model: str, text: str, label: str | None, top_k: int, picture: str | None, as_json: bool) -> None:
     """Print the explanation of one prediction."""
-    check_outputs(picture)
+    check_outputs((model,), picture)
     trained = open_model(model)
     if not trained.reading.columns:
         raise CommandError(

@@ -1,20 +1,26 @@
 """Data files, and the files that commands write. A model stores how its data were read: later files need no options."""
 
+import csv
 import errno
+import gzip
 import os
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, BinaryIO
 
 from ..core import model_file
 from ..core.model_file import ModelFormatError, check_target, lock
 from ..core.model_file import replaced as replaced
 from ..io import COLUMN_KINDS, DELIMITERS, TABLES, Reading, Source, known_format
+from ..io.errors import optional_module
+from ..io.lines import compression
 from ..io.reading import CELL_FORMATS
-from .messages import CommandError
+from ..io.source import named_format as named_format
+from .messages import CommandError, warn
 
 _FAMILIES = (TABLES, ("svmlight", "xmc"), ("vw",))  # formats with the same features
 _FEATURE_OPTIONS = ("ignore", "ngrams", "chars", "idf")  # of training: a model stores them
@@ -72,7 +78,19 @@ def open_source(
     columns = keep if keep is not None else (reading.text or reading.columns) if reading.format in TABLES else ()
     source = Source(path, reading, labelled=labelled, skip_bad_lines="skip_bad_lines" in options, keep=columns)
     _check_format(path, source.reading.format, options, base)
+    if base is not None and reading.index_base is None and source.reading.index_base == 1:
+        # Trained in Python or on an xmc file: the first feature is column 0, and the file does not say which that is.
+        what = "none of the first rows has an index 0, so the first feature is taken to have index 1"
+        warn([f"{path}: {what}. Specify --index-base 0 if it has index 0, or --index-base 1 to be sure."])
     return source
+
+
+def unknown_features(source: Source) -> list[str]:
+    """A warning if the rows that were read have features that the model does not know."""
+    if source.reading.hashed or not source.n_beyond:
+        return []
+    what = f"{source.n_beyond:,} values have indices beyond the {source.reading.width:,} features of the model"
+    return [f"{source.path}: {what}; they were ignored."]
 
 
 def _check_format(path: str, found: str | None, options: dict[str, Any], base: Reading | None) -> None:
@@ -106,8 +124,12 @@ def can_read_once(path: str) -> bool:
     return path == "-" or (os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode))
 
 
-def check_writable(path: str) -> None:
-    """Raise an OSError if no file can be written at this path, before any work is done."""
+def check_writable(path: str, *inputs: str) -> None:
+    """Raise an error if no file can be written at this path, or if an input is there, before any work is done."""
+    for name in inputs:
+        # Links to the same file count, too.
+        if os.path.exists(path) and os.path.exists(name) and os.path.samefile(path, name):
+            raise CommandError(f"{path} would replace {name}: choose another name.")
     folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, "cannot write there: no such folder", folder)
@@ -116,16 +138,40 @@ def check_writable(path: str) -> None:
         raise PermissionError(errno.EACCES, "the folder is not writable", folder)
 
 
+@contextmanager
+def replaced_data(path: str) -> Iterator[BinaryIO]:
+    """`replaced` for a data file: compressed if the name ends in .gz or .zst."""
+    with replaced(path) as raw:
+        packed: Any = nullcontext(raw)
+        if compression(path) == "gzip":
+            # Without a name and a time in the header, the same rows always result in the same bytes.
+            packed = gzip.GzipFile("", "wb", 6, raw, 0)
+        elif compression(path) == "zstd":
+            packed = optional_module("zstandard").ZstdCompressor().stream_writer(raw, closefd=False)
+        with packed as file:
+            yield file
+
+
+def table_text(lines: Iterable[Sequence[Any]], file_format: str) -> str:
+    """Lines of a CSV or TSV file that Python's csv module and `Source` read as the same cells."""
+    written: list[str] = []
+    target: Any = SimpleNamespace(write=written.append)  # gets whole lines
+    # Before Python 3.13, cells with a return are quoted only if it is a part of the line end.
+    writer = csv.writer(target, delimiter="\t" if file_format == "tsv" else ",", lineterminator="\r\n")
+    writer.writerows(lines)
+    return "".join(f"{line[:-2]}\n" for line in written)
+
+
 def check_model_name(path: str) -> None:
     """Refuse to write a model over a file that is none, or to a name of a data file."""
     check_writable(path)
-    if known_format(path) is not None:
-        raise CommandError(f"--model {path}: this is the name of a data file; choose another one, such as my.model.")
+    if named_format(path) is not None:
+        raise CommandError(f"{path} is the name of a data file: choose another one for the model, such as my.model.")
     if os.path.exists(path) and os.path.getsize(path):
         try:
             model_file.read(path, verify=False)
         except ModelFormatError as error:
-            raise CommandError(f"--model {path}: this file is not a model and would be overwritten.") from error
+            raise CommandError(f"{path} is not a model and would be overwritten: choose another name.") from error
 
 
 @contextmanager

@@ -21,7 +21,7 @@ _N_LABELS = 6  # labels shown per node
 
 def run(model: str, depth: int, topics: bool, labels: bool, picture: str | None, as_json: bool) -> None:
     """Print the description of a model and draw its tree."""
-    check_outputs(picture)
+    check_outputs((model,), picture)
     trained = open_model(model)
     clf = trained.estimator
     if labels:

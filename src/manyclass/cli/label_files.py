@@ -1,12 +1,15 @@
 """`manyclass train --label-text` and `--hierarchy`: files of two columns that say more about labels."""
 
 import csv
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..core.taxonomy import Taxonomy
 from ..io import Reading
+from ..io.weighting import weigh
+from ..trained import Trained
 from .messages import CommandError
 
 _OPTIONS = {"label_text": "--label-text", "hierarchy": "--hierarchy"}
@@ -31,8 +34,11 @@ def check_label_files(paths: dict[str, str], algorithm: str, reading: Reading, o
         _read(option, path)
 
 
-def label_arguments(paths: dict[str, str], reading: Reading, y: np.ndarray) -> dict[str, Any]:
-    """The arguments of `fit` for the files."""
+def label_arguments(paths: dict[str, str], trained: Trained, y: np.ndarray) -> dict[str, Any]:
+    """The arguments of `fit` for the files.
+
+    The words of descriptions become known: `trained.reading` changes.
+    """
     out: dict[str, Any] = {}
     if "hierarchy" in paths:
         second, pairs = _read("hierarchy", paths["hierarchy"])
@@ -41,12 +47,17 @@ def label_arguments(paths: dict[str, str], reading: Reading, y: np.ndarray) -> d
         except ValueError as error:
             raise CommandError(f"{paths['hierarchy']}: {error}") from error
     if "label_text" in paths:
-        from ..io.tables import table_rows  # scikit-learn's vectorizers take a while to import
+        from ..io.tables import layout_of, table_rows  # scikit-learn's vectorizers take a while to import
 
         _, pairs = _read("label_text", paths["label_text"])
-        empty = dict.fromkeys(reading.columns)
-        vectors = table_rows([{**empty, reading.text[0]: text} for text in pairs.values()], reading)
-        out["label_features"] = _as_labels(list(pairs), y, paths["label_text"]), vectors
+        labels, reading = _as_labels(list(pairs), y, paths["label_text"]), trained.reading
+        empty, layout = dict.fromkeys(reading.columns), layout_of(reading)
+        rows = [{**empty, reading.text[0]: text} for text in pairs.values()]
+        raw = table_rows(rows, replace(reading, weighting=None))
+        assert reading.weighting is not None  # `train` counts the words of all tables
+        weighting = reading.weighting.with_rows(raw, layout, reading.idf)
+        trained.reading = replace(reading, weighting=weighting)
+        out["label_features"] = labels, weigh(raw, layout, weighting)
     return out
 
 
@@ -62,8 +73,13 @@ def _as_labels(labels: list[str], y: np.ndarray, path: str) -> np.ndarray:
 
 def _read(option: str, path: str) -> tuple[str, dict[str, str]]:
     """The name of the second column of a file, and its rows."""
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        lines = list(csv.reader(file))
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            lines = list(csv.reader(file))
+    except UnicodeDecodeError:
+        raise CommandError(f"{path}: not UTF-8 text; convert the file to UTF-8.") from None
+    except csv.Error as error:  # such as a cell of more than 131,072 characters
+        raise CommandError(f"{path}: invalid CSV ({error}); correct or shorten it.") from None
     if not lines or len(lines[0]) != 2 or lines[0][0] != "label" or lines[0][1] not in _SECOND[option]:
         names = " or ".join(f"'label,{name}'" for name in _SECOND[option])
         raise CommandError(f"{path}: the first line must be {names}.")

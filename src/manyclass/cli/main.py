@@ -228,7 +228,7 @@ def predict(
             "--format",
             help="tsv, csv, parquet: columns predicted_1, score_1, predicted_2, ...; jsonl: {labels, scores}; "
             "svmlight: the best label, then label:score sorted by label (text labels are replaced by their position in "
-            "`inspect --labels`). Default: from the extension of --output, or tsv.",
+            "`inspect --labels`). Default: from the extension of --output, or tsv. With .gz or .zst it is compressed.",
         ),
     ] = None,
     output: Annotated[
@@ -389,7 +389,7 @@ def audit(
 @command
 def convert(
     source: Annotated[str, typer.Argument(help="Model file, or data file.")],
-    target: Annotated[str, typer.Argument(help="File to write: a model, or .svm or .svm.gz data.")],
+    target: Annotated[str, typer.Argument(help="File to write: a model, or .svm, .svm.gz or .svm.zst data.")],
     reading: dict,
     slim: Annotated[
         bool, typer.Option("--slim", help="Models: remove everything that only training requires.")

@@ -1,9 +1,10 @@
 """Errors, progress and notices, all on standard error."""
 
 import os
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -47,6 +48,12 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\n\t" else f"\\u{ord(c):04x}" for c in text)
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """Print warnings."""
+    for warning in warnings:
+        print(printable(f"manyclass: warning: {warning}", sys.stderr), file=sys.stderr)
 
 
 @contextmanager

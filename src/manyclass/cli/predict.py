@@ -1,14 +1,12 @@
 """`manyclass predict`: the best labels of each row, as lines on standard output or as a file."""
 
-import csv
-import io
 import json
 import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,39 +18,22 @@ from ..core.taxonomy import JOINT
 from ..io import Source
 from ..io.errors import optional_module
 from ..trained import Trained, open_model
-from .files import check_writable, escape, open_source, replaced
-from .messages import CommandError, notice_if_slow, printable
+from .files import check_writable, named_format, open_source, replaced_data, table_text, unknown_features
+from .messages import CommandError, notice_if_slow, printable, warn
 
-_FORMATS = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".svm": "svmlight", ".parquet": "parquet"}
+_FORMATS = ("tsv", "csv", "jsonl", "parquet", "svmlight")
 _TABLES = ("tsv", "csv", "parquet")
 _FORMULAS = ("=", "+", "-", "@")
 _NONLINEAR = ("lom-tree", "mlom-tree")  # scores depend on the leaf only, and many rows have the same
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The options of the command."""
-
-    model: str
-    data: str
-    reading: dict[str, Any]
-    top_k: int
-    output_format: str | None
-    output: str | None
-    keep: list[str] | None
-    probabilities: bool
-    threshold: float | None
-    path: float | None
-    sets: bool
-    header: bool
-    spreadsheet_safe: bool
-    threads: int
+class Plan(SimpleNamespace):
+    """The options of the command, as `predict` in `main.py` declares them."""
 
     @property
     def format(self) -> str:
         """The format of the output."""
-        extension = os.path.splitext(self.output or "")[1].lower()
-        return self.output_format or _FORMATS.get(extension, "jsonl" if self.sets else "tsv")
+        return self.output_format or named_format(self.output or "") or ("jsonl" if self.sets else "tsv")
 
 
 class Row(NamedTuple):
@@ -80,6 +61,7 @@ def run(**options: Any) -> None:
             write(rows)
     if source.n_skipped:
         print(f"manyclass: skipped {source.n_skipped} bad lines of {plan.data}", file=sys.stderr)
+    warn(unknown_features(source))
     if empty and source.n_rows:
         print(printable(f"manyclass: no row has a value of {', '.join(empty.values())}.", sys.stderr), file=sys.stderr)
     if n_noted:
@@ -91,6 +73,8 @@ def run(**options: Any) -> None:
 
 def _check(plan: Plan) -> None:
     """Reject options that do not fit together before any work is done."""
+    if plan.format not in _FORMATS:
+        raise CommandError(f"--output {plan.output}: predictions are written as {', '.join(_FORMATS)}: add --format.")
     if plan.spreadsheet_safe and plan.format not in ("tsv", "csv"):
         raise CommandError("--spreadsheet-safe applies to --format tsv and csv only.")
     if plan.keep and plan.format == "svmlight":
@@ -109,10 +93,7 @@ def _check(plan: Plan) -> None:
         if plan.format == "parquet":
             raise CommandError("--format parquet requires --output FILE.")
         return
-    check_writable(plan.output)
-    for path in (plan.data, plan.model):
-        if os.path.exists(plan.output) and os.path.exists(path) and os.path.samefile(plan.output, path):
-            raise CommandError(f"--output {plan.output} would replace {path}: choose another name.")
+    check_writable(plan.output, plan.data, plan.model)
 
 
 # -- predictions ---------------------------------------------------------------------------------------------------
@@ -229,7 +210,7 @@ class Layout:
 @contextmanager
 def _writer(plan: Plan, layout: Layout) -> Iterator[Callable[[Sequence[Row]], None]]:
     """A function that writes rows. A file appears under its name when it is complete."""
-    with nullcontext() if plan.output is None else replaced(plan.output) as file:
+    with nullcontext() if plan.output is None else replaced_data(plan.output) as file:
         if plan.format == "parquet":
             with _parquet_writer(layout, file) as write:
                 yield write
@@ -245,27 +226,14 @@ def _writer(plan: Plan, layout: Layout) -> Iterator[Callable[[Sequence[Row]], No
 
         try:
             if plan.header and plan.format in ("tsv", "csv"):
-                put(_LINES[plan.format]([layout.names]))
+                put(table_text([layout.names], plan.format))
             if plan.format in ("tsv", "csv"):
-                yield lambda rows: put(_LINES[plan.format]([layout.texts(row) for row in rows]))
+                yield lambda rows: put(table_text(map(layout.texts, rows), plan.format))
             else:
                 line = _jsonl if plan.format == "jsonl" else _svmlight
                 yield lambda rows: put("".join(line(layout, row) for row in rows))
         except BrokenPipeError:  # the reader, such as head, has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _tsv_lines(lines: list[list[str]]) -> str:
-    return "".join("\t".join(map(escape, cells)) + "\n" for cells in lines)
-
-
-def _csv_lines(lines: list[list[str]]) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(lines)
-    return out.getvalue()
-
-
-_LINES = {"tsv": _tsv_lines, "csv": _csv_lines}
 
 
 def _jsonl(layout: Layout, row: Row) -> str:

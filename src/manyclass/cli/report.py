@@ -22,14 +22,16 @@ _BLUE, _GREY = "#2f6db3", "#8a8f98"
 # -- pictures ------------------------------------------------------------------------------------------------------
 
 
-def check_outputs(picture: str | None, report: str | None = None, risk_coverage: str | None = None) -> None:
-    """Raise an error before any work if a picture or the report cannot be written."""
+def check_outputs(
+    inputs: Sequence[str], picture: str | None, report: str | None = None, risk_coverage: str | None = None
+) -> None:
+    """Raise an error before any work if a picture or the report cannot be written, or would replace an input."""
     for option, path in (("--picture", picture), ("--risk-coverage", risk_coverage)):
         if path is not None and not path.lower().endswith((".png", ".svg")):
             raise CommandError(f"{option} {path}: the name must end in .png or .svg.")
     for path in (picture, report, risk_coverage):
         if path is not None:
-            check_writable(path)
+            check_writable(path, *inputs)
             figure_class()
 
 

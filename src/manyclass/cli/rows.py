@@ -78,7 +78,7 @@ class Features:
         if self._counts is not None:
             self.reading = replace(self.reading, weighting=self._counts.weighting())
         elif self._found and not (more or self.wide):
-            self.reading = replace(self.reading, n_features=max(1, self._highest + 1))
+            self.reading = replace(self.reading, n_features=max(1, self._highest + 1), hashed=False)
         return self.reading
 
     def __call__(self, X: sp.csr_array) -> sp.csr_array:
@@ -183,7 +183,7 @@ class RowStore:
             raise CommandError(f"{self.source.path}: no row has a label.")
         if self._file is not None:
             self._spill()
-        self.features.finish()
+        self.features.finish(more=self.source.n_beyond > 0)  # hashed indices may be anywhere
         warn_late_columns(self.source)
 
     def _hold_out_fewer(self, number: int, share: float) -> float:

@@ -29,9 +29,9 @@ from ..io import COLUMN_KINDS, Chunk, Reading, Source
 from ..trained import LabelColumns, Trained, initial_names, open_model
 from .algorithms import default_algorithm, learns_at_once, make_estimator
 from .evaluate import evaluate, table
-from .files import can_read_once, check_model_name, only_writer, open_source, open_training_source
+from .files import can_read_once, check_model_name, only_writer, open_source, open_training_source, unknown_features
 from .label_files import check_label_files, label_arguments
-from .messages import INTERRUPTED, CommandError, notice_if_slow, printable, row_progress, stderr
+from .messages import INTERRUPTED, CommandError, notice_if_slow, printable, row_progress, stderr, warn
 from .rows import Features, PipeRows, RowStore, arrays_of, take, warn_sorted
 
 DEFAULT_EPOCHS = 5
@@ -61,6 +61,11 @@ class Plan(SimpleNamespace):
     def online(self) -> bool:
         """Whether the options require training row by row."""
         return self.in_memory is False or bool(self.checkpoint_every or self.start_from)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the model to start from is replaced by the result."""
+        return bool(self.start_from) and os.path.exists(self.model) and os.path.samefile(self.start_from, self.model)
 
     def identity(self) -> dict[str, Any]:
         """The settings that a resumed run must share with the interrupted one."""
@@ -94,6 +99,11 @@ def run(**options: Any) -> None:
 
 
 def _run(plan: Plan) -> None:
+    if not plan.resume and os.path.exists(plan.checkpoint):
+        raise CommandError(
+            f"{plan.checkpoint} is from a run that was interrupted: add --resume to continue it, or delete the file to "
+            "start from scratch."
+        )
     remove_leftovers(plan.model)
     remove_leftovers(plan.checkpoint)
     base = open_model(plan.start_from) if plan.start_from else None
@@ -130,6 +140,7 @@ def _run(plan: Plan) -> None:
     start, n_before = time.perf_counter(), trained.training["examples"]
     _train(plan, trained, source, base)
     seconds = time.perf_counter() - start
+    warn(unknown_features(source))
     if several and trained.names == []:
         raise CommandError(f"{plan.data}: no row has a label.")
     if not several and len(trained.estimator.classes_) < 2:
@@ -346,6 +357,8 @@ class Training:
                 clf._threshold = clf._best_threshold(held.X, clf._truth(held.X, y))
             if held is not None:
                 _learn(self.trained, held, self.columns)
+                if epoch and not training["finished"]:  # in the first epoch, `_learn` counts them
+                    self.trained.count(y)
                 training["examples"] += held.X.shape[0]
         training["epochs"], training["rows"] = epoch + 1, 0
         self.busy = False
@@ -420,7 +433,7 @@ def _fit(plan: Plan, trained: Trained, store: RowStore) -> None:
     _print_algorithm(trained, f"{X.shape[0]:,} rows at once{'' if store.in_memory else ' from a temporary file'}")
     try:
         with notice_if_slow():
-            clf.fit(X, y, sample_weight=weights, **label_arguments(plan.about_labels, trained.reading, y))
+            clf.fit(X, y, sample_weight=weights, **label_arguments(plan.about_labels, trained, y))
     except KeyboardInterrupt:
         stderr.print("Interrupted; nothing was saved. With --online, training can be interrupted and resumed.")
         raise SystemExit(INTERRUPTED) from None
@@ -455,6 +468,9 @@ def _earlier_run(plan: Plan, identity: dict[str, Any]) -> Trained | None:
     trained = open_model(found)
     record = trained.training
     different = [name for name in identity if record.get(name, ...) != identity[name]]
+    if found == plan.model and plan.in_place and record.get("start_from") and identity["data"]:
+        # The run has replaced the model that it started from. Data of a pipe may be new.
+        different = [name for name in different if name != "start_from"]
     counts = [record.get(name) for name in ("epochs", "rows", "examples", "pace")]
     valid = all(type(count) is int and count >= 0 for count in counts) and type(record.get("finished")) is bool
     lists = all(isinstance(record.get(name), list) for name in ("progressive_errors", "held_out_errors"))
@@ -467,7 +483,7 @@ def _earlier_run(plan: Plan, identity: dict[str, Any]) -> Trained | None:
     if different:
         raise CommandError(
             f"{found} is from another run ({', '.join(different)} differ): use the same data and options to continue, "
-            "or omit --resume to start from scratch."
+            "or delete the file to start from scratch."
         )
     if record.get("at_once") and record["epochs"] < plan.n_epochs:
         print(f"{found} was trained on all rows at once: starting from scratch.", file=sys.stderr)

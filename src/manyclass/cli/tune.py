@@ -11,7 +11,6 @@ import shlex
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from inspect import signature
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -25,7 +24,6 @@ from .evaluate import percent
 from .evaluation import contains
 from .files import open_training_source
 from .messages import INTERRUPTED, CommandError, notice_if_slow, stderr
-from .options import reading_options
 from .rows import read_rows
 from .train import DEFAULT_EPOCHS
 
@@ -51,7 +49,7 @@ _SPACES: dict[str, dict[str, Any]] = {
 }
 _LEARNER = {"recall-tree": "normalized-adagrad", "lom-tree": "normalized-adagrad", "mlom-tree": "normalized-adagrad",
             "one-against-all": "adagrad"}  # fmt: skip
-# Features of text columns, beside the default ones; those that `train` does not offer are left out.
+# Features of text columns, beside the default ones.
 _FEATURES: list[dict[str, Any]] = [
     {"feature_bits": 21},
     {"ngrams": 2},
@@ -149,11 +147,10 @@ class Search:
     def _settings(self) -> Iterator[Setting]:
         """The default, then the defaults of all algorithms and features, then random settings."""
         yield self.default
-        offered = signature(reading_options).parameters
         features = [
             tuple(sorted(one.items()))
             for one in _FEATURES
-            if self.reading.text and all(name in offered and name not in self.plan.reading for name in one)
+            if self.reading.text and not one.keys() & self.plan.reading.keys()
         ]
         plain = [
             Setting(name, at_once, ())
@@ -310,10 +307,11 @@ class Search:
 
 
 def _reading_words(reading: dict[str, Any]) -> Iterator[str]:
+    """The options of reading as words of a command line."""
     for name, value in reading.items():
-        flag = f"--{name.replace('_', '-')}"
-        if value is True:
-            yield flag
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            yield f"--{flag}" if value else f"--no-{flag}"
         else:
             for one in value if isinstance(value, list) else [value]:
-                yield from (flag, str(one))
+                yield from (f"--{flag}", str(one))

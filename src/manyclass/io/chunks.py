@@ -45,6 +45,7 @@ class Piece(NamedTuple):
     bad: np.ndarray  # for each bad line, the number of rows of this piece before it
     error: DataError | None = None  # raised after these rows
     kept: tuple[tuple, ...] = ()  # as in Chunk
+    n_beyond: int = 0  # indices beyond the number of features
 
     @property
     def n_rows(self) -> int:

@@ -63,7 +63,7 @@ def optional_module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         package = name.split(".")[0]
-        raise ImportError(f"reading this file requires {package}: pip install 'manyclass[cli]'") from error
+        raise ImportError(f"this type of file requires {package}: pip install 'manyclass[cli]'") from error
 
 
 def decoded(raw: bytes, line: int = 0) -> str:

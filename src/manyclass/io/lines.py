@@ -24,10 +24,14 @@ _BEGINNINGS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _EXTENSIONS = {".gz": "gzip", ".zst": "zstd"}
 
 
+def compression(path: str | Path) -> str | None:
+    """How a file is compressed, by its extension: "gzip", "zstd" or None."""
+    return _EXTENSIONS.get(os.path.splitext(os.fspath(path))[1].lower())
+
+
 def plain_name(path: str | Path) -> str:
     """The name without .gz or .zst."""
-    name, extension = os.path.splitext(os.fspath(path))
-    return name if extension.lower() in _EXTENSIONS else os.fspath(path)
+    return os.path.splitext(path)[0] if compression(path) else os.fspath(path)
 
 
 def _decompressed(read: Callable[[int], bytes], method: str) -> Iterator[bytes]:
@@ -71,12 +75,14 @@ class ByteStream:
         self._back = b""  # decompressed bytes that were not used yet
         self._fault: Fault | None = None
         if self.name == "-":
+            if sys.stdin is None:
+                raise DataError("-", "it is closed; redirect a file or a pipe to it")
             self._file: BinaryIO = sys.stdin.buffer
         else:
             self._file = open(self.name, "rb")
             status = os.fstat(self._file.fileno())
             self.total = status.st_size if stat.S_ISREG(status.st_mode) else None
-        method = _EXTENSIONS.get(os.path.splitext(self.name)[1].lower())
+        method = compression(self.name)
         if method is None:
             self._peeked = self._file.read(4)
             method = next((found for start, found in _BEGINNINGS.items() if self._peeked.startswith(start)), None)

@@ -22,8 +22,8 @@ GOOD, BLANK, NO_LABEL, BAD_LABEL, ONE_LABEL_ONLY, LABEL_TOO_LARGE, LABEL_NOT_UTF
 INDEX_ZERO, INDEX_TOO_LARGE, INDEX_BEYOND, BAD_VALUE, TOO_LARGE = range(9, 14)
 NO_NAMESPACE, NO_NAME, BAD_WEIGHT, PRODUCT_TOO_LARGE, SUM_TOO_LARGE = range(14, 19)
 
-# Positions in `Parsed.size`: the filled length of each array.
-ROWS, FEATURES, LABELS, BAD, SLOW = range(5)
+# Positions in `Parsed.size`: the filled length of each array, and the number of indices beyond the width.
+ROWS, FEATURES, LABELS, BAD, SLOW, BEYOND = range(6)
 
 LARGEST_INDEX = 2**62
 _LONGEST_NUMBER = 18  # digits of a Vowpal Wabbit feature name that counts as an index
@@ -36,7 +36,8 @@ class Rules(NamedTuple):
     """How lines are parsed; plain integers, so that svmlight and xmc share one compiled kernel."""
 
     format: int
-    width: int  # larger indices are hashed
+    width: int  # number of features
+    hashed: int  # 1: indices beyond the width are hashed, 0: they are ignored
     base: int  # index of the first feature, 0 or 1
     n_features: int  # indices from here on are errors
     n_labels: int  # labels from here on and negative ones are errors; -1: no limit
@@ -49,7 +50,7 @@ class Rules(NamedTuple):
 class Parsed(NamedTuple):
     """The contents of a block of lines."""
 
-    size: np.ndarray  # (5,) i8, see above
+    size: np.ndarray  # (6,) i8, see above
     lines: np.ndarray  # (line,) i8: the line of each row
     indptr: np.ndarray  # (line + 1,) i8
     indices: np.ndarray  # (feature,) i4
@@ -208,6 +209,12 @@ def _add_feature(index, value, place, parsed):
 
 
 @exact_device
+def _sizes(size):
+    """What a line that turns out to be bad does not change."""
+    return size[FEATURES], size[LABELS], size[SLOW], size[BEYOND]
+
+
+@exact_device
 def _end_line(line, reason, where, before, parsed):
     """Keep the row, or return to the sizes before it and list the line as bad. Mutates: parsed."""
     size = parsed.size
@@ -217,7 +224,7 @@ def _end_line(line, reason, where, before, parsed):
         parsed.indptr[size[ROWS]] = size[FEATURES]
         parsed.pointer[size[ROWS]] = size[LABELS]
         return
-    size[FEATURES], size[LABELS], size[SLOW] = before
+    size[FEATURES], size[LABELS], size[SLOW], size[BEYOND] = before
     if reason != BLANK:
         bad = size[BAD]
         parsed.bad[bad, 0] = line
@@ -331,14 +338,17 @@ def _read_features(data, position, stop, rules, parsed):
             return INDEX_ZERO, begin
         if index >= rules.n_features:
             return INDEX_BEYOND, begin
-        if index >= rules.width:
-            index = hashed_index(index, rules.width)
         value_begin = position + 1
         position, value, status = _read_float(data, value_begin, stop)
         if position < 0 or (position < stop and not _is_space(data[position])):
             return BAD_VALUE, value_begin
         if status == _TOO_BIG:
             return TOO_LARGE, value_begin
+        if index >= rules.width:
+            size[BEYOND] += 1
+            if rules.hashed == 0:
+                continue
+            index = hashed_index(index, rules.width)
         if status == _UNDECIDED:
             slow = size[SLOW]
             parsed.slow[slow, 0] = size[FEATURES]
@@ -385,7 +395,7 @@ def parse_lines(data, spans, rules, parsed):
     """Parse the lines at `spans`. Mutates: parsed. Cost: O(bytes)."""
     size = parsed.size
     for line in range(spans.shape[0]):
-        before = size[FEATURES], size[LABELS], size[SLOW]
+        before = _sizes(size)
         reason, where = _read_line(data, spans[line, 0], spans[line, 1], rules, parsed)
         _end_line(line, reason, where, before, parsed)
         if size[BAD] > 0 and rules.skip == 0:
@@ -480,7 +490,7 @@ def parse_names(data, spans, rules, parsed):
     """
     size = parsed.size
     for line in range(spans.shape[0]):
-        before = size[FEATURES], size[LABELS], size[SLOW]
+        before = _sizes(size)
         reason, where = _read_names(data, spans[line, 0], spans[line, 1], rules.width, parsed)
         _end_line(line, reason, where, before, parsed)
         if size[BAD] > 0 and rules.skip == 0:

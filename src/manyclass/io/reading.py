@@ -47,7 +47,10 @@ class Reading:
     n_features : int or None
         The number of features. None: `2**feature_bits`; in xmc files the number in the header.
     feature_bits : int
-        Names, and indices beyond the number of features, are hashed into this many bits, 1 to 30.
+        Without `n_features`, names and large indices are hashed into this many bits, 1 to 30.
+    hashed : bool
+        svmlight and xmc: indices beyond the number of features are hashed. False: they are ignored, as unknown features
+        of a model that was trained without any. `Source.n_beyond` counts them.
     n_labels : int or None
         The number of labels; xmc only, from the header.
     label : str or None
@@ -113,6 +116,7 @@ class Reading:
     chars_of: tuple[str, ...] = ()
     weighted: bool = False
     idf: bool = False
+    hashed: bool = True
     weighting: Weighting | None = field(default=None, compare=False, repr=False)
     vectorizer: Any = field(default=None, compare=False, repr=False)
 
@@ -136,7 +140,7 @@ class Reading:
             raise ValueError(f"delimiter must be one character or None, got {self.delimiter!r}")
         if self.delimiter is not None and self.delimiter in '"\r\n':
             raise ValueError(f"delimiter must not be a quote or the end of a line, got {self.delimiter!r}")
-        for name in ("weighted", "idf"):
+        for name in ("weighted", "idf", "hashed"):
             if type(getattr(self, name)) is not bool:
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
         self._check_chars()

@@ -52,6 +52,11 @@ def _text_file_format(path: str | Path, block: Block) -> str | None:
     return "xmc" if _extension(path) == ".txt" and xmc_header(block.data.split(b"\n", 1)[0]) else None
 
 
+def named_format(path: str | Path) -> str | None:
+    """The format of a file by its extension, or None; the file need not exist."""
+    return _EXTENSIONS.get(_extension(path))
+
+
 def known_format(path: str | Path) -> str | None:
     """The format of a file by its extension, or None. A .txt file is opened to see if it begins like an xmc file.
 
@@ -61,7 +66,7 @@ def known_format(path: str | Path) -> str | None:
     ('svmlight', 'csv', None)
     """
     if _extension(path) != ".txt":
-        return _EXTENSIONS.get(_extension(path))
+        return named_format(path)
     stream = ByteStream(path)
     try:
         return _text_file_format(path, look_ahead(stream))
@@ -146,6 +151,8 @@ class Source:
         The reading, with all values filled in.
     n_rows, n_skipped : int
         Good rows and bad lines so far in the current pass.
+    n_beyond : int
+        Indices beyond the number of features so far in the current pass, see `Reading.hashed`.
 
     Examples
     --------
@@ -171,9 +178,9 @@ class Source:
         keep: Sequence[str] = (),
     ) -> None:
         self.path = os.fspath(path)
-        self.n_rows, self.n_skipped = 0, 0
+        self.n_rows, self.n_skipped, self.n_beyond = 0, 0, 0
         self._labelled, self._n_passes = labelled, 0
-        reading = replace(reading, format=reading.format or _EXTENSIONS.get(_extension(path)))
+        reading = replace(reading, format=reading.format or named_format(path))
         kind = _reader("parquet") if reading.format == "parquet" else _TextFile
         self._file = kind(self.path, reading, labelled, skip_bad_lines)
         self.reading: Reading = self._file.reading
@@ -205,13 +212,14 @@ class Source:
         return self._chunks(rows)
 
     def _chunks(self, rows: int) -> Iterator[Chunk]:
-        self.n_rows, self.n_skipped, n_bad = 0, 0, 0
+        self.n_rows, self.n_skipped, self.n_beyond, n_bad = 0, 0, 0, 0
         pieces = self._file.pieces()
 
         def counted() -> Iterator[Piece]:
             nonlocal n_bad
             for piece in pieces:
                 n_bad += len(piece.bad)
+                self.n_beyond += piece.n_beyond
                 yield piece
 
         try:

@@ -25,7 +25,7 @@ _WORD = re.compile(r"[^ \t]+")
 def _empty_parsed(n_lines: int, n_features: int, n_labels: int) -> Parsed:
     """Arrays for the most that a block can contain."""
     return Parsed(
-        size=np.zeros(5, dtype=np.int64),
+        size=np.zeros(6, dtype=np.int64),
         lines=np.empty(n_lines, dtype=np.int64),
         indptr=np.zeros(n_lines + 1, dtype=np.int64),
         indices=np.empty(n_features, dtype=np.int32),
@@ -47,6 +47,7 @@ class _Rows(NamedTuple):
     pointer: np.ndarray
     lines: np.ndarray  # the line of each row
     bad: dict[int, Any]  # bad lines: a Fault, or the position in the block and the kernel's reason
+    n_beyond: int  # indices beyond the number of features
 
 
 def _parse(block: bytes, spans: np.ndarray, rules: Rules) -> _Rows:
@@ -56,7 +57,8 @@ def _parse(block: bytes, spans: np.ndarray, rules: Rules) -> _Rows:
     n_features = sum(int(np.count_nonzero(data == byte)) for byte in separators)  # each feature has one
     parsed = _empty_parsed(len(spans), n_features, len(spans) + int(np.count_nonzero(data == ord(","))))
     kernel(data, spans, rules, parsed)
-    n_rows, n_labels, n_bad = parsed.size[[parser.ROWS, parser.LABELS, parser.BAD]].tolist()
+    sizes = parsed.size[[parser.ROWS, parser.LABELS, parser.BAD, parser.BEYOND]]
+    n_rows, n_labels, n_bad, n_beyond = sizes.tolist()
     wrong: list[tuple[int, int]] = []  # position and reason of tokens that are found to be wrong only now
     _round_slow(block, parsed, wrong)
     X = _matrix(parsed, rules, wrong)
@@ -71,7 +73,7 @@ def _parse(block: bytes, spans: np.ndarray, rules: Rules) -> _Rows:
         per_row = np.diff(pointer)
         labels, pointer = labels[np.repeat(keep, per_row)], np.cumsum(np.append(0, per_row[keep]))
         X, lines = X[keep], lines[keep]
-    return _Rows(X, labels, pointer, lines, bad)
+    return _Rows(X, labels, pointer, lines, bad, n_beyond)
 
 
 def _round_slow(block: bytes, parsed: Parsed, wrong: list[tuple[int, int]]) -> None:
@@ -161,7 +163,7 @@ def _piece(reader: Reader, block: Block, rows: _Rows, weights: np.ndarray, rules
             fault = _fault(block.data, where, reason, rules)
         error = DataError(reader.path, fault.what, block.first_line + line, fault.column)
     bad = np.searchsorted(rows.lines, sorted(rows.bad)).astype(np.int64)
-    return Piece(rows.X, rows.labels, rows.pointer, weights, bad, error)
+    return Piece(rows.X, rows.labels, rows.pointer, weights, bad, error, n_beyond=rows.n_beyond)
 
 
 class SvmlightReader(Reader):
@@ -172,6 +174,7 @@ class SvmlightReader(Reader):
         self._rules = Rules(
             format=parser.SVMLIGHT,
             width=reading.width,
+            hashed=int(reading.hashed),
             base=reading.index_base or 0,
             n_features=parser.LARGEST_INDEX + 1,
             n_labels=-1,
@@ -184,8 +187,9 @@ class SvmlightReader(Reader):
     @classmethod
     def resolve(cls, path: str, reading: Reading, block: Block, labelled: bool) -> Reading:
         """Find the index base, the number of labels per row and their kind from the good ones of the first lines."""
-        # With so many features, practically no other index is hashed to 0.
-        general = replace(reading, labels="several", label_kind="text", index_base=0, n_features=2**31 - 1)
+        general = replace(
+            reading, labels="several", label_kind="text", index_base=0, n_features=2**31 - 1, hashed=False
+        )
         rows = cls(path, general, labelled, True)._rows(block)
         found: dict[str, Any] = {}
         if reading.index_base is None:
@@ -236,8 +240,9 @@ class XmcReader(SvmlightReader):
         _, n_features, n_labels = _checked_header(path, block)
         if reading.label_kind == "text" or reading.labels == "one":
             raise DataError(path, "labels of an xmc file are lists of integers; omit labels and label_kind", 1, 1)
-        width = reading.n_features if reading.n_features is not None else n_features
-        return replace(reading, labels="several", label_kind="int", n_features=width, n_labels=n_labels)
+        if reading.n_features is None:  # larger indices are errors
+            reading = replace(reading, n_features=n_features, hashed=False)
+        return replace(reading, labels="several", label_kind="int", n_labels=n_labels)
 
     def read(self, block: Block) -> Piece:
         """The rows of a block."""
@@ -341,7 +346,7 @@ class VwReader(Reader):
                 if not self.skip:
                     break
             start += len(raw) + 1
-        rules = Rules(parser.VW, self.reading.width, 0, 0, 0, 0, 0, 0, int(self.skip))
+        rules = Rules(parser.VW, self.reading.width, 1, 0, 0, 0, 0, 0, 0, int(self.skip))
         rows = _parse(block.data, np.array(spans, dtype=np.int64).reshape(-1, 2), rules)
         bad |= {heads[row][0]: fault for row, fault in rows.bad.items()}
         good = [heads[row] for row in rows.lines.tolist()]
