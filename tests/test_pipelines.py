@@ -24,6 +24,8 @@ VECTORIZERS = {
     "counts": CountVectorizer(strip_accents="unicode", binary=True),
     "characters": CountVectorizer(analyzer="char_wb", ngram_range=(2, 3), lowercase=False),
     "hashed": HashingVectorizer(n_features=2**9),
+    "pattern": CountVectorizer(token_pattern=r"(?u)\b([^\W\d]{2,})\b"),
+    "spaces": CountVectorizer(token_pattern=r"\S+"),
 }
 
 
@@ -81,6 +83,9 @@ def test_what_cannot_be_saved(steps, message, tmp_path):
         ({"token_pattern": r"(\w+)+$"}, "token_pattern"),
         ({"token_pattern": r"\w*\w*\w*x"}, "token_pattern"),
         ({"token_pattern": None}, "token_pattern"),
+        ({"token_pattern": r"[\w-]+\b"}, "token_pattern"),
+        ({"token_pattern": r"\w{500000}"}, "token_pattern"),
+        ({"token_pattern": r"\w" * 200}, "token_pattern"),
     ],
 )
 def test_a_damaged_vectorizer_is_an_error(change, message, tmp_path):

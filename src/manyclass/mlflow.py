@@ -55,8 +55,8 @@ def save_model(model: Any, path: str | os.PathLike, mlflow_model: Any = None, k:
     folder.mkdir(parents=True, exist_ok=True)
     model.save(folder / _FILE)
     described = mlflow_model or Model()
-    if described.signature is None:  # without one, MLflow ignores `params`
-        described.signature = ModelSignature(params=ParamSchema([ParamSpec("k", "long", int(k))]))
+    if described.signature is None:  # without one, MLflow ignores `params`; 0: as saved, or as `model_config` says
+        described.signature = ModelSignature(params=ParamSchema([ParamSpec("k", "long", 0)]))
     described.add_flavor(FLAVOR, manyclass_version=__version__, data=_FILE)
     environment = _mlflow_conda_env(additional_pip_deps=[f"manyclass=={__version__}"])
     pyfunc.add_to_model(
@@ -106,7 +106,7 @@ class _TopK:
         """The k best labels of each row and their scores; `params={"k": 3}` changes k."""
         import pandas as pd
 
-        k = int((params or {}).get("k", self.k))
+        k = int((params or {}).get("k", 0)) or self.k
         rows: Any = data
         reading = self.estimator._extra.get("reading")
         if isinstance(data, pd.DataFrame) and not (reading is not None and reading.columns):

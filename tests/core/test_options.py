@@ -35,6 +35,8 @@ def test_balanced_weights_do_not_count_rows_without_weight(kind, many):
     balanced = kind(random_state=0, n_epochs=1, class_weight="balanced").fit(X, y, weights)
     by_row = weights * (counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1)))[y]
     assert bytes_of(balanced) == bytes_of(kind(random_state=0, n_epochs=1).fit(X, y, by_row))
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        kind(class_weight="balanced").fit(X, y, np.zeros(len(y)))
 
 
 def test_balanced_weights(kind, many):

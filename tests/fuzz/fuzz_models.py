@@ -72,7 +72,7 @@ def recipes(names: list[str] | None = None) -> dict[str, Any]:
         "recall-tree, hashed": lambda: recall(table_bits=8, path_features="stop", **one).fit(wide, y),
         "lom-tree": lambda: lom(split_mass=1, **two).fit(X, words[y]),
         "lom-tree, swap": lambda: lom(nodes_per_class=1, split_mass=0, swap_resistance=0.1, **two).fit(X, y),
-        "lom-tree, paper": lambda: lom(rules="paper", split_mass=1, **two).fit(X, y),
+        "lom-tree, paper": lambda: lom(rules="paper", loss="absolute", swap=False, split_mass=1, **two).fit(X, y),
         "lom-tree, target": lambda: lom(descent="target", learner="sgd", table_bits=8, **two).fit(wide, y),
         "mlom-tree": lambda: mlom(split_mass=1, **two).fit(X, words[y]),
         "mlom-tree, no guests": lambda: mlom(guests=False, centre="median", **two).fit(X, y),

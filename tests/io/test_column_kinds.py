@@ -58,6 +58,7 @@ def test_kinds(name):
 
 def test_without_weights_there_are_three_kinds():
     kinds = find_kinds({name: cells for name, (cells, _) in COLUMNS.items()}, False)
+    assert kinds.pop("ignored") == ["Unnamed: 0"]  # the index of pandas is never a feature
     assert {kind for kind, names in kinds.items() if names} == {"text", "numeric", "categorical"}
     assert "some numbers" in kinds["categorical"]
 

@@ -207,13 +207,25 @@ def test_names_of_columns_have_no_spaces_around_them(make, read):
     assert read(path, Reading(label="l", text=(" t ",))).X.nnz == 2
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_columns_to_ignore_must_exist(tmp_path, refused, kind):
     path = written(tmp_path, kind)
     error = refused(path, Reading(label="label", ignored=("pricee",)))
     assert "there is no column 'pricee'; the columns are 'label'" in str(error)
     model = Reading(label="label", text=("title",), ignored=("gone",))
     assert Source(path, model).reading.ignored == ("body", "price", "colour")
+
+
+def test_a_column_to_ignore_may_come_late_in_json_lines(make):
+    path = make("a.jsonl", '{"l": "a", "t": "some words here"}\n{"l": "b", "t": "other words", "late": 1}\n')
+    assert Source(path, Reading(label="l", ignored=("late", "never"))).reading.ignored == ("late", "never")
+
+
+def test_names_of_a_data_frame_may_have_spaces():
+    """As pandas reads a header with spaces, which are no part of names for the command line."""
+    reading = Reading(format="csv", label="l", text=("t",))
+    frame = pd.DataFrame({" t ": ["some words"], "n": [1]})
+    assert tables.table_rows(frame, reading).nnz == 2
 
 
 def test_places_of_cells():

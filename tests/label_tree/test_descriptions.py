@@ -89,6 +89,10 @@ def test_descriptions_follow_the_weights_of_rows(data, unit):
         for weights in (None, np.full(300, unit))
     ]
     np.testing.assert_array_equal(*(model.predict_topk(data[2], 3)[1] for model in models))
+    model = LabelTreeClassifier(random_state=0).fit(X, y, np.full(300, unit))
+    before = model._state["tree"].mass[0]
+    model.partial_fit(None, None, label_features=([model.classes_[0]], described(range(N_LABELS))[1][:1]))
+    assert model._state["tree"].mass[0] == before + unit * WITH_ROWS
 
 
 def test_columns_of_a_matrix_are_described_by_their_numbers(data):

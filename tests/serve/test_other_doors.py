@@ -39,6 +39,8 @@ def test_mlflow(model_file, tmp_path):
     assert list(table.columns) == ["label_1", "score_1", "label_2", "score_2"]
     assert table["label_1"].tolist() == ["animal", "music"]
     assert list(loaded.predict(["dog cat"], params={"k": 1}).columns) == ["label_1", "score_1"]
+    other = mlflow.pyfunc.load_model(str(tmp_path / "saved"), model_config={"k": 1})
+    assert list(other.predict(["dog cat"]).columns) == ["label_1", "score_1"]
     with pytest.raises(FileExistsError, match="not empty"):
         manyclass.mlflow.save_model(model, tmp_path / "saved")
 

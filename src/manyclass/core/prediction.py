@@ -637,4 +637,4 @@ def n_threads(n_jobs: object) -> int:
         return 1
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or int(n_jobs) == 0:
         raise ValueError(f"n_jobs must be None or an integer other than 0, got {n_jobs!r}.")
-    return min(int(n_jobs), _MOST_THREADS) if int(n_jobs) > 0 else max(1, joblib.cpu_count() + 1 + int(n_jobs))
+    return min(_MOST_THREADS, int(n_jobs) if int(n_jobs) > 0 else max(1, joblib.cpu_count() + 1 + int(n_jobs)))

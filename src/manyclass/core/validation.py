@@ -112,7 +112,7 @@ def check_weights(sample_weight, n: int) -> np.ndarray:
 
 def balanced_weights(counts: np.ndarray) -> np.ndarray:
     """The weight of each class for `class_weight="balanced"`, from its rows with a weight above 0."""
-    return counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1.0))
+    return counts.sum() / (max(1, np.count_nonzero(counts)) * np.maximum(counts, 1.0))
 
 
 def check_propensity(propensity: Any, n_classes: int) -> np.ndarray:

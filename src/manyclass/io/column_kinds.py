@@ -16,7 +16,7 @@ _ODD_SHARE = 0.01  # of the cells in a column of numbers may be something else, 
 _CODE = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){2,}[0-9a-fA-F]{8,}")  # UUIDs, checksums
 # id, ID, user_id, id_user, userId and userID, but not paid or grid
 _ID_NAME = re.compile(r"(?i:(?:.*[_\s.-])?(?:uuid|guid|index|rowid|id(?:[_\s.-].*)?)|unnamed: 0)|.*[a-z0-9]I[dD]")
-_PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")  # in Parquet files
+_PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__|Unnamed: 0")  # in Parquet and in CSV files
 _FORMATS = ("%d.%m.%Y", "%Y/%m/%d", "%d %b %Y", "%a, %d %b %Y %H:%M:%S %z")
 _ORDERS = {None: ("%d/%m/%Y", "%m/%d/%Y"), False: ("%d/%m/%Y",), True: ("%m/%d/%Y",)}  # by `month_first`
 _SLASHES = re.compile(r"([0-9]{1,2})/([0-9]{1,2})/[0-9]{4}")

@@ -304,6 +304,11 @@ def _records(X: Any, reading: Reading) -> list[Mapping[str, Any]]:
     if None in rows:
         raise ValueError(f"X has no cells in row {rows.index(None) + 1}: it is None.")
     there = list(rows[0]) if rows else list(reading.columns)
+    stripped = {str(name).strip(): name for name in there}  # as in the header of a CSV file
+    renamed = {name: stripped[name] for name in reading.columns if name not in there and name in stripped}
+    if renamed:
+        rows = [{**row, **{name: row.get(old) for name, old in renamed.items()}} for row in rows]
+        there += renamed
     if missing := [name for name in reading.columns if name not in there]:
         names = ", ".join(map(shown, there[:_COLUMNS_SHOWN]))
         raise ValueError(f"X lacks the column {shown(missing[0])} that the model was trained on; it has {names}.")
@@ -589,7 +594,7 @@ class JsonlReader(TableReader):
                 continue
         # A missing key is an empty cell, even if all of the first rows lack it.
         keys = [name for row in rows for name in row if is_utf8(name)]
-        names = dict.fromkeys([*keys, *reading.columns])
+        names = dict.fromkeys([*keys, *reading.columns, *reading.ignored])
         if not rows:
             names[reading.label or ""] = None
         return _resolved(path, reading, list(names), rows, labelled)

@@ -53,8 +53,10 @@ def whole(token: str) -> int | None:
 
 def is_integer(label: Any) -> bool:
     """Whether a label that is no text is a whole number."""
-    if isinstance(label, float | Decimal):
-        return label % 1 == 0
+    if isinstance(label, Decimal):
+        return label.is_finite() and label == label.to_integral_value()
+    if isinstance(label, float):
+        return label.is_integer()
     return isinstance(label, int) and not isinstance(label, bool)
 
 

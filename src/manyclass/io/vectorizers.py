@@ -16,9 +16,12 @@ _OPTIONS: dict[type, tuple[str, ...]] = {  # what `transform` depends on
 }
 _KINDS = {kind.__name__: kind for kind in _OPTIONS}
 _MOST_WORDS = 20  # of an n-gram
-# Characters or classes of characters, of which only the last is repeated: other patterns may take for ever on a text.
+# Characters or classes of characters, of which only the last is repeated, and \b at the end only with one at the
+# beginning: other patterns may take for ever on a text.
 _ITEM = r"(?:\\[wWdDsS]|\[\^?(?:\\.|[^\\\[\]])+\]|\w)"
-_SAFE = re.compile(rf"(?:\(\?[aiu]+\))?(?:\\b)?(\()?{_ITEM}+(?:[+*]|\{{\d+,?\d*\}})?(?(1)\))(?:\\b)?")
+_ITEMS = rf"{_ITEM}+(?:[+*]|\{{\d{{1,2}}(?:,\d{{0,2}})?\}})?"
+_SAFE = re.compile(rf"(?:\(\?[aiu]+\))?(\\b)?(?:{_ITEMS}|\({_ITEMS}\))(?(1)(?:\\b)?)")
+_LONGEST = 200  # characters of a pattern
 
 
 def to_values(vectorizer: Any) -> dict[str, Any]:
@@ -80,10 +83,11 @@ def from_file(values: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
 def _check_pattern(options: dict[str, Any]) -> None:
     """ValueError unless words are found in time proportional to the text."""
     pattern = options["token_pattern"]
-    if options["analyzer"] == "word" and not (isinstance(pattern, str) and _SAFE.fullmatch(pattern)):
+    safe = isinstance(pattern, str) and len(pattern) <= _LONGEST and _SAFE.fullmatch(pattern)
+    if options["analyzer"] == "word" and not safe:
         raise ValueError(
-            f"token_pattern={pattern!r} of the vectorizer cannot be saved: a model file accepts a sequence of "
-            r"characters or classes such as \w, \S or [a-z], of which only the last is repeated."
+            f"token_pattern={pattern!r} of the vectorizer is not allowed in a model file. Use a sequence of characters "
+            r"or classes such as \w, \S or [a-z], of which only the last is repeated, possibly between two \b."
         )
 
 

@@ -306,7 +306,7 @@ class LabelTreeClassifier(MultilabelClassifier):
                     raise ValueError("sample_weight has the weights of rows, but there are only descriptions.")
                 labels, vectors = described
                 y_described = columns_of(labels, len(self._index)) if self._is_multilabel else labels
-                own = weights_of(labels, self._known_labels(), np.empty(0))
+                own = weights_of(labels, self._known_labels(), self._mean_weight())
                 return self._partial_fit(vectors, y_described, classes, own)
             self._described = described
             self._partial_fit(X, without_padding(y), without_padding(classes), sample_weight)
@@ -334,6 +334,12 @@ class LabelTreeClassifier(MultilabelClassifier):
             return []
         n = len(self._index)
         return self._index.array[np.flatnonzero(self._state["tree"].leaf_of[:n] >= 0)]
+
+    def _mean_weight(self) -> np.ndarray:
+        """The mean weight of the rows learned so far, or nothing."""
+        if not hasattr(self, "_state") or not self._state["seen"].n_rows[0]:
+            return np.empty(0)
+        return self._state["run"].mass / (self._state["seen"].n_rows * self._labels_per_row)
 
     def _n_learned_first(self) -> int:
         return 0 if self._described is None else len(self._described[0])

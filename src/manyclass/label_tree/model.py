@@ -466,7 +466,7 @@ def check_blocks(blocks: Blocks, n_features: int) -> None:
         at = begin + length
     need((3 * blocks.n_used[nodes] <= 2 * size).all(), "a table has too few empty entries.")  # growth relies on it
     broken = first_broken(blocks, n_features, np.zeros(n_records, bool))
-    need(broken < 0, f"the table of node {broken} has wrong features or records.")
+    need(broken < 0, f"the table of node {broken} is wrong: its features, their blocks.record, or blocks.n_used.")
 
 
 def _free_tables(blocks: Blocks, n_entries: int) -> list[tuple[int, int]]:

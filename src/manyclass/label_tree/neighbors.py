@@ -220,7 +220,7 @@ def check_neighbors(neighbors: Neighbors, n_features: int) -> None:
     need(shape[1] == n_features, f"neighbors.row has {shape[1]} features, not {n_features}.")
     need(0 <= n <= shape[0], f"neighbors.n_rows is {n}, the capacity is {shape[0]}.")
     need_range("neighbors.last", neighbors.last, -1, n)
-    need_range("neighbors.size", neighbors.size, 0, n + 1)
+    need_range("neighbors.size", neighbors.size, 0, min(n, _MOST_VALUES) + 1)
     need_range("neighbors.before", neighbors.before, -1, max(n, 1))
     before = neighbors.before[:n]
     need((before < np.arange(n)).all(), "neighbors.before has a cycle.")
@@ -229,7 +229,7 @@ def check_neighbors(neighbors: Neighbors, n_features: int) -> None:
     length = np.zeros(len(neighbors.size), np.int64)
     label = np.flatnonzero(neighbors.last >= 0)
     at = neighbors.last[label]
-    while len(at):
+    while len(at) and length.max() < _MOST_VALUES:
         length[label] += 1
         label, at = label[before[at] >= 0], before[at][before[at] >= 0]
     need(np.array_equal(length, neighbors.size), "neighbors.size is not the length of the lists.")

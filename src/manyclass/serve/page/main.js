@@ -223,7 +223,7 @@ async function refresh() {
     if (health.error) showHealth(health.error, false);
     else if (unsaved) showHealth(`not saved: ${unsaved}`, false);
     else showHealth(model.learns ? "learning" : "predicts only", true);
-    if (version !== undefined && version !== model.version) await begin(); // another version was loaded
+    if (version !== undefined && version !== model.version) await begin(false); // another version was loaded
   } catch (error) {
     showHealth(error instanceof TypeError ? "not reachable" : error.message, false);
   }
@@ -236,12 +236,12 @@ function switchTheme() {
   localStorage.setItem("theme", document.documentElement.dataset.theme);
 }
 
-async function begin() {
+async function begin(first = true) {
   const number = ++latestModel;
   await loadModels();
   if (number !== latestModel) return;
   predict(); // the tree of many labels takes a while
-  refresh();
+  if (first) refresh();
   await tree.begin(model.model);
   if (number === latestModel) await predict();
 }
