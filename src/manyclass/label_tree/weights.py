@@ -479,14 +479,12 @@ def first_weight(blocks, at):
 def add_packed(blocks, at, p, v, out):
     """Add v x the steps of entry `at`, which begin at p; return where they end. Mutates: out. Cost: O(weights)."""
     for part in range(blocks.lanes.shape[1]):
-        bits = np.int64(blocks.lanes[at, part])
-        c = part * LANES
-        while bits != 0:
-            if bits & 1:
-                out[c] += np.float32(blocks.value[p]) * v
-                p += 1
-            bits >>= 1
-            c += 1
+        bits = np.uint64(blocks.lanes[at, part])
+        while bits != np.uint64(0):
+            rest = bits & (bits - np.uint64(1))  # without the lowest bit
+            out[part * LANES + n_bits((bits ^ rest) - np.uint64(1))] += np.float32(blocks.value[p]) * v
+            p += 1
+            bits = rest
     return p
 
 
