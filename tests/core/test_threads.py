@@ -3,6 +3,7 @@
 import copy
 import pickle
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -29,6 +30,15 @@ def start(function):
     thread = threading.Thread(target=function, daemon=True)
     thread.start()
     return thread
+
+
+def until(condition):
+    """Wait for another thread."""
+    for _ in range(6000):
+        if condition():
+            return
+        time.sleep(0.01)
+    pytest.fail("the other thread does not go on")
 
 
 def test_a_prediction_waits_for_training_and_training_for_predictions(monkeypatch):
@@ -110,11 +120,6 @@ def test_neither_side_waits_for_ever():
             if go_on is not None:
                 assert go_on.wait(60)
 
-    def until(condition):
-        for _ in range(10**9):
-            if condition():
-                return
-
     first, second = threading.Event(), threading.Event()
     threads = [start(lambda: Model().read("reader 1", first))]
     until(lambda: order == ["reader 1"])
@@ -156,11 +161,6 @@ def test_a_writer_that_stops_waiting_lets_nobody_in():
 
     def wait(*args):
         raise KeyboardInterrupt
-
-    def until(condition):
-        for _ in range(10**9):
-            if condition():
-                return
 
     threads = [start(write)]
     until(lambda: order == ["writer"])
