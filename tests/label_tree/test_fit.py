@@ -359,6 +359,19 @@ def test_dense_columns_are_centred_and_of_comparable_size():
         np.testing.assert_allclose(one, same, rtol=1e-3, atol=1e-5)
 
 
+def test_only_dense_columns_far_from_zero_are_centred_without_centre():
+    X = rng().normal(size=(500, 4)).astype(np.float32) + [0, 1, -50, 0]
+    X[:, 3] = 7
+    columns = measure(Dense(X.astype(np.float32)), np.ones(500), 4, False)
+    np.testing.assert_allclose(columns.shift, [0, 0, -50, 7], atol=0.2)
+    np.testing.assert_array_equal(columns.factor, 1)
+    assert measure(Dense(X[:, :2].astype(np.float32)), np.ones(500), 2, False) is None
+    weights = rng(1).integers(1, 4, 500)
+    repeated = measure(Dense(np.repeat(X, weights, axis=0).astype(np.float32)), np.ones(weights.sum()), 4, False)
+    for one, same in zip(measure(Dense(X.astype(np.float32)), weights / 2, 4, False), repeated, strict=True):
+        np.testing.assert_allclose(one, same, rtol=1e-3, atol=1e-5)
+
+
 def test_only_columns_larger_than_nearly_all_others_of_text_are_scaled():
     X = sp.random_array((400, 300), density=0.05, rng=0, format="csr", dtype=np.float32)
     batch = as_batch(X.toarray(), True)

@@ -137,8 +137,8 @@ def test_deterministic_routing_sends_whole_rows(digits):
 def test_held_out_rows_choose_the_depth(digits):
     X, y = digits
     clf = SpectralTreeClassifier(n_candidates=2, n_epochs=1, random_state=0)
-    full = clf.fit(X[:200], y[:200])._state["tree"].depth.max()
-    chosen = clf.set_params(max_depth="validate").fit(X[:200], y[:200])._state["tree"].depth.max()
+    full = clf.fit(X[:400], y[:400])._state["tree"].depth.max()
+    chosen = clf.set_params(max_depth="validate").fit(X[:400], y[:400])._state["tree"].depth.max()
     assert 1 < chosen < full
 
 

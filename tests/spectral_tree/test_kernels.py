@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from scipy.special import ndtr
 
 from manyclass import SpectralTreeClassifier
+from manyclass.core.columns import apply
 from manyclass.core.validation import as_batch
 from manyclass.spectral_tree import model
 from manyclass.spectral_tree.filter import nodes_of, unit_rows
@@ -28,6 +29,11 @@ def wide(text):
     return X[:400], y[:400]
 
 
+def scaled(clf, X):
+    """Dense rows in the units of a model."""
+    return apply(clf._state, as_batch(X)).values
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("options", FORMS)
 def test_algorithm_1(digits, wide, options, sparse):
@@ -35,19 +41,20 @@ def test_algorithm_1(digits, wide, options, sparse):
     clf = SpectralTreeClassifier(n_candidates=4, max_depth=4, beam=1, n_epochs=1, random_state=0, **options).fit(X, y)
     rows = X[:60]
     labels, scores = clf.predict_topk(rows, 3)
-    dense = rows.toarray() if sp.issparse(rows) else rows
+    dense = rows.toarray() if sp.issparse(rows) else scaled(clf, rows)
     for x, found, score in zip(dense, labels, scores, strict=True):
         expected, expected_scores = reference.predict(clf._state, clf._options, x / np.linalg.norm(x))
         best = np.argsort(-expected_scores, kind="stable")[:3]
-        np.testing.assert_allclose(score, expected_scores[best], rtol=1e-3, atol=1e-4)
-        assert set(clf.classes_[expected[best]]) == set(found) or np.ptp(expected_scores) < 1e-4
+        n = len(best)  # a leaf may have fewer labels
+        np.testing.assert_allclose(score[:n], expected_scores[best], rtol=1e-3, atol=1e-4)
+        assert set(clf.classes_[expected[best]]) == set(found[:n]) or np.ptp(expected_scores) < 1e-4
 
 
 def test_the_candidates_of_several_paths_are_the_likeliest(digits):
     X, y = digits
     clf = SpectralTreeClassifier(n_candidates=3, max_depth=5, beam=1024, n_epochs=1, random_state=0).fit(X, y)
     found = clf.candidates(X[:40]).toarray()
-    for x, row in zip(X[:40], found, strict=True):
+    for x, row in zip(scaled(clf, X[:40]), found, strict=True):
         chance = reference.label_chances(clf._state, x / np.linalg.norm(x))
         assert 1 <= row.sum() <= 3
         assert chance[row].min() >= chance[~row].max() - np.exp(-5)  # less likely paths are not followed

@@ -16,11 +16,13 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from .calibration import weights_like_new_rows
 from .classes import ClassIndex, in_order_of_appearance
-from .columns import apply, measure
+from .columns import apply, column_sizes, measure
 from .explanation import ExplanationMixin
 from .files import FilesMixin
+from .inputs import Dense
 from .invariants import check_training
 from .label_issues import LabelIssuesMixin
+from .learners import TEXT_FEATURES
 from .options import Constraint, check_options
 from .prediction import n_threads, progressive_error
 from .probabilities import CALIBRATION, ProbabilityMixin, rows_to_hold_out
@@ -29,9 +31,9 @@ from .protocol import Labels, as_labels
 from .replay import BLOCK, FULL, REPEAT, TIMES, draw_slots, new_replay, rows_of_slots, store, with_labels, with_space
 from .state import copy, writable
 from .taxonomy import TaxonomyMixin
+from .updates import SMALLEST
 from .validation import (
     HEAVIEST,
-    NARROW,
     are_labels,
     as_batch,
     balanced_weights,
@@ -48,6 +50,7 @@ from .vocabulary import VocabularyMixin
 
 _CHUNK = 1 << 14  # rows learned between two progress reports
 _VALIDATION_FRACTION = 0.1  # of the rows, with early stopping
+_USUAL_WEIGHTS = 0.01, 100.0  # means; other weights are divided by their mean
 _PATIENCE = 2  # epochs without improvement before early stopping
 
 
@@ -70,7 +73,7 @@ class ManyClassifier(
     """Base class of all classifiers. A subclass has `_model`, its algorithm's module, and `_constraints`."""
 
     _constraints: dict[str, Constraint]
-    _dense_columns: str | None = None  # what `fit` does with dense columns: "centre", "shrink", or nothing
+    _centres_columns = False  # whether `fit` centres all dense columns, or only those far from zero
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over the attributes of a pickled model.
@@ -95,7 +98,8 @@ class ManyClassifier(
         y : array-like of shape (n_samples,)
             Labels of any type that scikit-learn accepts.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows.
+            Weights of the rows. A heavy row counts in full in the statistics of a tree. Its gradient steps are at most
+            four times as long as those of a row of weight 1.
 
         Returns
         -------
@@ -151,17 +155,30 @@ class ManyClassifier(
         return 0
 
     def _measure_columns(self, X, weights) -> None:
-        """Bring columns that are far larger than the others to their size, from now on."""
-        if self._dense_columns is None and not (sp.issparse(X) and X.shape[1] > NARROW):
-            return
+        """Bring columns that are far larger than the others to their size, from now on.
+
+        Unless the rows are text, find the largest values, too: normalised AdaGrad divides a feature by its largest
+        value so far, and with a small first value the first weight would be far too large.
+        """
         if not weights.all():  # rows of weight 0 have no effect at all
             X, weights = X[np.flatnonzero(weights)], weights[weights > 0]
-        columns = measure(as_batch(X), weights, X.shape[1], self._dense_columns == "centre")
+        batch = as_batch(X)
+        columns = measure(batch, weights, X.shape[1], self._centres_columns)
         if columns is not None:
             self._state["scaling"] = columns
+        few = isinstance(batch, Dense) or X.shape[1] <= TEXT_FEATURES
+        if few and learns_online(self) and hasattr(self._options, "update"):
+            largest = np.zeros(X.shape[1])
+            for first, last in blocks(len(weights), _CHUNK):
+                batch = apply(self._state, as_batch(rows_between(X, first, last)))
+                largest = np.maximum(largest, column_sizes(batch, weights[first:last], X.shape[1]).value)
+            self._state["scale"].inverse[:] = np.where(largest > SMALLEST, 1 / np.maximum(largest, SMALLEST), 0)
 
     def _train(self, X, labels, weights, rng) -> None:
         """Learn all rows in epochs; with early stopping, keep the epoch that was best on held-out rows."""
+        mean = weights[weights > 0].mean()
+        if not _USUAL_WEIGHTS[0] <= mean <= _USUAL_WEIGHTS[1]:  # such as weights that sum to 1
+            weights = weights / mean
         learned, held_out = self._hold_out(weights, rng)
         best, best_state, waited = -np.inf, self._state, 0
         for epoch in range(self.n_epochs):

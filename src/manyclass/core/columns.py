@@ -1,8 +1,8 @@
 """The columns of the inputs are brought to comparable size by `fit`, before training and prediction.
 
 Columns with values far larger than usual are scaled down, so that a column in another unit does not drown the others.
-The label tree also centres dense columns, and scales a column whose standard deviation is far from the median to within
-`FAR` times of it.
+A dense column whose mean is more than two standard deviations from zero is centred. The label tree centres all dense
+columns, and scales a column whose standard deviation is far from the median to within `FAR` times of it.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -16,6 +16,7 @@ from .invariants import need
 from .state import Array, Field, State
 
 FAR = 4.0
+_FAR_FROM_ZERO = 2.0  # standard deviations
 _AT_A_TIME = 1 << 20  # values
 _LARGE = 0.9  # of the columns are not larger than usual; rare words have large weights
 
@@ -36,17 +37,17 @@ class ColumnMaxima(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Sums over rows, each in two parts (core/exact.py)."""
+    """Sums over rows, each in two parts (core/exact.py); of sparse rows, without weights and means."""
 
     weight: Array  # (2,)
-    value: Array  # (2, feature), only to centre
+    value: Array  # (2, feature)
     square: Array  # (2, feature)
-    n_values: Array  # (feature,) of values that are not zero
+    filled: Array  # (2, feature) weight of the rows with a value that is not zero
 
 
 def measure(batch: Batch, weights: np.ndarray, n_features: int, centre: bool) -> ColumnScaling | None:
-    """The columns of training rows, dense ones centred if `centre`; None if they can stay as they are."""
-    sums = column_sums(batch, weights, column_sizes(batch, weights, n_features), centre)
+    """The columns of training rows, all dense ones centred if `centre`; None if they can stay as they are."""
+    sums = column_sums(batch, weights, column_sizes(batch, weights, n_features))
     return columns_of(sums, centre and isinstance(batch, Dense))
 
 
@@ -68,47 +69,51 @@ def larger(a: ColumnMaxima, b: ColumnMaxima) -> ColumnMaxima:
     return ColumnMaxima(np.maximum(a.value, b.value), max(a.weight, b.weight), a.n_rows + b.n_rows)
 
 
-def column_sums(batch: Batch, weights: np.ndarray, sizes: ColumnMaxima, centre: bool) -> Sums:
-    """The sums of some rows, weighted if dense columns will be centred; `sizes` are those of all rows."""
+def column_sums(batch: Batch, weights: np.ndarray, sizes: ColumnMaxima) -> Sums:
+    """The sums of some rows; `sizes` are those of all rows."""
     n_features, n = len(sizes.value), sizes.n_rows
-    value, square, count = np.zeros((2, n_features)), np.zeros((2, n_features)), np.zeros(n_features)
+    value, square, filled = np.zeros((3, 2, n_features))
     if isinstance(batch, Dense):
-        heaviest = sizes.weight if centre else 1.0
         rows_at_a_time = max(1, _AT_A_TIME // max(1, n_features))
         for first in range(0, len(batch.values), rows_at_a_time):
             rows = batch.values[first : first + rows_at_a_time].astype(float)
-            weighted = rows * (weights[first : first + rows_at_a_time, None] if centre else 1.0)
-            if centre:
-                value += [term.sum(axis=0) for term in two_parts(weighted, heaviest * sizes.value, n)]
-            square += [term.sum(axis=0) for term in two_parts(weighted * rows, heaviest * sizes.value**2, n)]
-            count += np.count_nonzero(rows, axis=0)
+            weight = weights[first : first + rows_at_a_time, None]
+            for sums, terms, most in (
+                (value, weight * rows, sizes.weight * sizes.value),
+                (square, weight * rows * rows, sizes.weight * sizes.value**2),
+                (filled, weight * (rows != 0), sizes.weight),
+            ):
+                sums += [part.sum(axis=0) for part in two_parts(terms, most, n)]
     else:
         for first in range(0, len(batch.values), _AT_A_TIME):
             part = slice(first, first + _AT_A_TIME)
             indices, values = batch.indices[part], batch.values[part].astype(float)
             terms = two_parts(values**2, sizes.value[indices] ** 2, n)
             square += [np.bincount(indices, term, n_features) for term in terms]
-            count += np.bincount(indices, values != 0, n_features)
+            filled[0] += np.bincount(indices, values != 0, n_features)
     mass = np.array([term.sum() for term in two_parts(weights, sizes.weight, n)])
-    return Sums(mass, value, square, count)
+    return Sums(mass, value, square, filled)
 
 
 def columns_of(sums: Sums, centre: bool) -> ColumnScaling | None:
     """The columns from the sums of all rows; None if they can stay as they are."""
-    weight, value, square = (parts.sum(axis=0) for parts in sums[:3])
+    weight, value, square, filled = (parts.sum(axis=0) for parts in sums)
+    mean = value / weight
+    spread = np.sqrt(np.maximum(square / weight - mean**2, 0.0))
+    spread[spread <= 1e-6 * np.abs(mean)] = 0.0  # constant, up to rounding
     if centre:
-        mean = value / weight
-        spread = np.sqrt(np.maximum(square / weight - mean**2, 0.0))
-        spread[spread <= 1e-6 * np.abs(mean)] = 0.0  # constant, up to rounding
         usual = np.median(spread[spread > 0]) if spread.any() else 1.0
         factor = np.clip(spread, usual / FAR, usual * FAR) / np.where(spread > 0, spread, 1)
         factor[spread == 0] = mean[spread == 0] == 0  # a column of zeros may be a word that is new to partial_fit
         return ColumnScaling(mean.astype(np.float32), factor.astype(np.float32))
-    sizes = np.sqrt(square / np.maximum(1, sums.n_values))
+    far = np.abs(mean) > _FAR_FROM_ZERO * spread
+    sizes = np.where(far, spread, np.sqrt(square / np.where(filled > 0, filled, 1)))
     most = FAR * np.quantile(sizes[sizes > 0], _LARGE, method="lower") if sizes.any() else 0.0
-    if most == 0 or (sizes <= most).all():
+    large = (sizes > most) & (most > 0)
+    if not (far | large).any():
         return None
-    return ColumnScaling(np.zeros(len(sizes), np.float32), (most / np.maximum(sizes, most)).astype(np.float32))
+    factor = np.where(large, most / np.where(large, sizes, 1), 1)
+    return ColumnScaling(np.where(far, mean, 0).astype(np.float32), factor.astype(np.float32))
 
 
 def is_centred(state: State) -> bool:

@@ -18,6 +18,8 @@ SMALLEST = np.float32(1e-37)
 
 LONGEST_ROW = 16.0  # times the typical squared length: one long row must not change what is typical
 
+LONGEST_STEP = 4.0  # times the step of a row of weight 1: the scores of a heavier row would overshoot
+
 # DIFFERS [RT Alg. 3, 4]: gradients below this are skipped. They change nothing measurable, and most gradients of a
 # converged model are this small.
 NEGLIGIBLE = 1e-3

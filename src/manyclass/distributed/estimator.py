@@ -228,7 +228,7 @@ random_state, verbose
         given, sizes = map(list, zip(*kept, strict=True))
         given = align(run, given, sizes, edges_of(sum(sizes), run.n_parts))
         del kept  # its rows would be held twice
-        given, columns = scale_columns(run, given, info.n_features, local._dense_columns)
+        given, columns = scale_columns(run, given, info.n_features)
         empty = local._model.init(local._options, info.n_features, len(classes))
         shape = Sizes(info.n_features, len(empty["tree"].leaf_of), is_sparse(info))
         local._options, local._state = fit_parts(run, local._options, given, shape, lambda share: None)

@@ -238,14 +238,11 @@ def align(run: Cluster, given: list, sizes: list[int], edges: list[int]) -> list
     return out
 
 
-def scale_columns(
-    run: Cluster, given: list, n_features: int, dense_columns: str | None
-) -> tuple[list, ColumnScaling | None]:
-    """The rows with columns of comparable size, and what was changed."""
-    centre = dense_columns == "centre"
+def scale_columns(run: Cluster, given: list, n_features: int) -> tuple[list, ColumnScaling | None]:
+    """The rows with columns of comparable size, dense ones centred, and what was changed."""
     sizes = run.combine(larger, run.each(_column_sizes, [given], n_features))
-    sums = run.combine(add, run.each(_column_sums, [given], sizes, centre))
-    columns = run.get(run.call(columns_of, sums, run.call(_centred, given[0], centre)))
+    sums = run.combine(add, run.each(_column_sums, [given], sizes))
+    columns = run.get(run.call(columns_of, sums, run.call(_is_dense, given[0])))
     if columns is None:
         return given, None
     return run.each(_scaled, [given], run.call(ColumnScaling, *columns)), columns
@@ -255,12 +252,12 @@ def _column_sizes(given: Given, n_features: int) -> Any:
     return column_sizes(given.batch, given.weight, n_features)
 
 
-def _column_sums(given: Given, sizes: Any, centre: bool) -> Any:
-    return column_sums(given.batch, given.weight, sizes, centre)
+def _column_sums(given: Given, sizes: Any) -> Any:
+    return column_sums(given.batch, given.weight, sizes)
 
 
-def _centred(given: Given, centre: bool) -> bool:
-    return centre and not isinstance(given.batch, Csr)
+def _is_dense(given: Given) -> bool:
+    return not isinstance(given.batch, Csr)
 
 
 def _scaled(given: Given, columns: ColumnScaling) -> Given:

@@ -148,7 +148,7 @@ class LabelTreeClassifier(MultilabelClassifier):
     """
 
     _model = model
-    _dense_columns = "centre"
+    _centres_columns = True
     _online = False  # whether training began with `partial_fit`
     _hierarchy: Any = None  # the argument `hierarchy` while `fit` runs
     _described: Any = None  # the argument `label_features` while `fit` or `partial_fit` runs

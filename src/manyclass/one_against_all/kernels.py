@@ -11,11 +11,11 @@ import numpy as np
 
 from ..core.inputs import Dense, feature, span, value
 from ..core.linear import FIRST_SQUARE
-from ..core.losses import LOGISTIC, gradients
+from ..core.losses import gradients
 from ..core.projection import bucket, learn_projection, project
 from ..core.rng import uniform
 from ..core.state import Array, Field, Scale, Seen
-from ..core.updates import ADAGRAD, SGD, Pace, count_prediction, observe_scale, pace
+from ..core.updates import ADAGRAD, LONGEST_STEP, SGD, Pace, count_prediction, observe_scale, pace
 from ..jit import inlined, kernel
 
 
@@ -156,15 +156,14 @@ def score_classes(columns, batch, i, chosen, out):
 @inlined
 def take_gradients(chosen, seen, weight, options, score, gradient):
     """Gradients of the scores; a drawn negative counts for all that were not drawn. Mutates: score, gradient."""
-    n, drawn = chosen.n, chosen.labels.shape[0] > 0
-    share = (seen.n_labels[0] - 1.0) / max(1, options.n_negatives)
-    if drawn and options.loss != LOGISTIC:
+    n = chosen.n
+    if chosen.labels.shape[0] > 0:
+        share = (seen.n_labels[0] - 1.0) / options.n_negatives
         for c in range(1, n):
             score[c] += np.float32(math.log(share))
     gradients(score, n, chosen.truth, options.loss, gradient)
     for c in range(n):
-        stands_for = share if drawn and options.loss == LOGISTIC and c > 0 else 1.0
-        gradient[c] *= np.float32(weight * stands_for)
+        gradient[c] *= np.float32(min(weight, LONGEST_STEP))
 
 
 @inlined

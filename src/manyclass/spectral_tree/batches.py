@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core import linear
 from ..core.inputs import feature, span, value
-from ..core.updates import NEGLIGIBLE, count_prediction
+from ..core.updates import LONGEST_STEP, NEGLIGIBLE, count_prediction
 from ..jit import device, inlined, kernel
 from .kernels import OWN_BIAS, ZERO, add_truth, make_scratch, step_of, take_gradients
 from .node import find_features
@@ -103,14 +103,14 @@ def learn_leaf_rows(classifier, scale, seen, rows, order, leaf, options, block, 
         scratch.label[c] = leaf.label[c]
     for o in range(order.shape[0]):
         i = order[o]
-        weight = rows.weight[i]
+        weight = min(rows.weight[i], LONGEST_STEP)
         score_block(block, rows.batch, i, scratch.score)
         n_all = add_truth(rows, i, n, scratch)
         for c in range(n, n_all):
             scratch.score[c] = linear.score(scorer, scratch.label[c], rows.batch, i)
         _, right = take_gradients(rows, i, n, n_all, options, scratch)
         seen.n_rows[0] += 1
-        count_prediction(seen, right, weight, 0.0)
+        count_prediction(seen, right, rows.weight[i], 0.0)
         step = step_of(options, scale, rows.batch, i)
         for c in range(n):
             gradient[c] = gradient[c] * np.float32(weight) if abs(gradient[c]) >= NEGLIGIBLE else np.float32(0.0)

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.base import ManyClassifier
+from ..core.columns import apply, measure
 from ..core.learners import SGD, AdaGrad, NormalizedAdaGrad, resolve
 from ..core.locks import reads
 from ..core.losses import LOSSES
@@ -150,7 +151,6 @@ class SpectralTreeClassifier(MultilabelClassifier):
     """
 
     _model = model
-    _dense_columns = "shrink"
     _constraints = {
         "n_candidates": integer(1, 1_000_000, "auto"),
         "max_depth": integer(0, 30, "auto", "validate"),
@@ -416,9 +416,10 @@ class SpectralFilter(TransformerMixin, BaseEstimator):
         twin._n_classes = len(classes)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         self._options = twin._resolve_options(X.shape[1], sp.issparse(X), seed)
-        rows = rows_with(unit_rows(self._options, as_batch(X)), labels, weights)
-        sizes = (X.shape[1], len(classes))
-        self._state = grow_forest(self._options, rows, sizes, n_threads(self.n_jobs), lambda share: None)
+        used, sizes = np.flatnonzero(weights), (X.shape[1], len(classes))
+        scaling = {"scaling": measure(as_batch(X[used]), weights[used], sizes[0], centre=False)}
+        rows = rows_with(unit_rows(self._options, apply(scaling, as_batch(X))), labels, weights)
+        self._state = scaling | grow_forest(self._options, rows, sizes, n_threads(self.n_jobs), lambda share: None)
         self.classes_ = classes
         return self
 
@@ -440,7 +441,7 @@ class SpectralFilter(TransformerMixin, BaseEstimator):
         options = self._options._replace(beam=int(_or(self.beam, self._options.beam)))
         nodes, sizes, labels = nodes_of(self._state, X.shape[1]), [], []
         for first, last in blocks(X.shape[0]):
-            batch = unit_rows(options, as_batch(rows_between(X, first, last)))
+            batch = unit_rows(options, apply(self._state, as_batch(rows_between(X, first, last))))
             found = find_candidates(options, nodes, None, batch)
             sizes.append(found.size)
             labels.append(found.label[np.arange(found.label.shape[1]) < found.size[:, None]])
