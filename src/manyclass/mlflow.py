@@ -49,6 +49,8 @@ def save_model(model: Any, path: str | os.PathLike, mlflow_model: Any = None, k:
     from mlflow.types.schema import ParamSchema, ParamSpec
     from mlflow.utils.environment import _mlflow_conda_env
 
+    if not hasattr(model, "save"):
+        raise TypeError(f"model must be a fitted estimator of this package, got {model!r:.100}; see load_model.")
     folder = Path(path)
     if folder.exists() and any(folder.iterdir()):
         raise FileExistsError(f"{folder} is not empty: choose another folder.")

@@ -91,6 +91,16 @@ def test_classes_announced_but_not_met_come_last():
     assert model.predict_proba(X).shape == (3, 6)
 
 
+@pytest.mark.parametrize("loss", ["softmax", "logistic"])
+def test_few_negatives_of_many_classes(loss):
+    """Each stands for 250 classes: steps of 250 times the length would ruin the model."""
+    rng = np.random.default_rng(0)
+    centres, y = rng.standard_normal((500, 32)), rng.integers(0, 500, 10_000)
+    X = centres[y] + 0.3 * rng.standard_normal((len(y), 32))
+    model = OneAgainstAllClassifier(random_state=0, loss=loss, n_negatives=2, n_epochs=3).fit(X[:8000], y[:8000])
+    assert model.score(X[8000:], y[8000:]) > 0.8
+
+
 def test_negatives_leave_the_progressive_error_open(digits):
     X, y = digits
     with_all = OneAgainstAllClassifier(random_state=0, n_epochs=1).fit(X, y)

@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import socket
 import sqlite3
+import subprocess
+import sys
 import threading
 from dataclasses import asdict
 
@@ -25,6 +28,8 @@ from manyclass import (
     save_pipeline,
 )
 from manyclass.cli.main import train
+from manyclass.cli.messages import CommandError
+from manyclass.cli.serve import run as serve
 from manyclass.core.validation import as_batch
 from manyclass.serve import start
 from manyclass.serve.app import LearnIn, PredictIn
@@ -135,7 +140,7 @@ BAD = [
     ({"features": [1.0, 2.0]}, 422, "pass a text, or an object with the columns 'text'"),
     ({"features": {"title": "a"}}, 422, "the column 'title' is unknown: the model has 'text'"),
     ({"features": {"text": ["a"]}}, 422, "must be a text or a number"),
-    ({"features": {"text": 10**400}}, 422, "of usual size"),
+    ({"features": {"text": 10**400}}, 422, "of at most 2**63"),
     ({"rows": []}, 422, "rows is empty"),
     ({"rows": [{"text": "a"}] * 2000}, 413, "2000 rows; at most 1000"),
 ]
@@ -566,3 +571,42 @@ def test_the_log_is_json():
     record = logging.makeLogRecord({"msg": "checkpoint", "levelname": "INFO", "model": "m", "applied": 3})
     found = json.loads(JsonLines().format(record))
     assert found["event"] == "checkpoint" and found["applied"] == 3 and found["time"].endswith("Z")
+
+
+def test_errors_say_which_row_is_bad(client):
+    client = client()
+    rows = [{"text": "dog", "label": "animal"}, {"text": "cat"}]
+    assert post(client, "/learn", {"rows": rows}).json()["error"] == "rows.1: pass either label or labels."
+    rows[1]["label"] = "\0\n"
+    found = post(client, "/learn", {"rows": rows})
+    assert found.status_code == 422 and found.json()["error"].startswith("rows.1: a label must be a text")
+    found = post(client, "/predict", {"rows": [{"text": "dog"}, {"features": {"colour": "red"}}]})
+    assert "rows.1: the column 'colour' is unknown" in found.json()["error"]
+    assert post(client, "/predict", {"text": "dog", "txt": 1}).json()["error"] == "txt: unknown field"
+
+
+def test_a_port_in_use_is_refused_before_the_model_is_loaded(model_file, capsys):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(CommandError, match=f"127.0.0.1, port {port}: Address already in use"):
+            serve([str(model_file)], False, host="127.0.0.1", port=port, keys=None)
+    assert "Loading" not in capsys.readouterr().err
+
+
+def test_workers_end_with_the_process_that_started_them(model_file, tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "manyclass", "serve", str(model_file), "--port", str(port), "--workers", "2"]
+    child = subprocess.Popen([*command, "--state", str(tmp_path / "state")], stderr=subprocess.PIPE, text=True)
+    assert any('"ready"' in line for line in child.stderr if line.startswith("{"))
+    child.kill()
+    child.communicate(timeout=60)  # returns when all workers have closed it
+
+    def is_open() -> bool:
+        with socket.socket() as one:
+            return one.connect_ex(("127.0.0.1", port)) == 0
+
+    assert not is_open()

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from manyclass import LabelTreeClassifier, load_model
+from manyclass import LabelTreeClassifier, ModelFormatError, load_model
 from manyclass.serve.journal import Journal, JournalFull, KeyReused
 from manyclass.serve.model import CannotLearn, ServedModel
 from manyclass.serve.rows import Learned
@@ -272,6 +272,22 @@ def test_a_new_model_file_is_a_new_version(served, tmp_path):
     assert again.version == 3 and again.versions == [2, 3]
     with again.published(2) as copy:
         assert copy.predict(["bus"], 1)[0].labels == ["lorry"]
+
+
+def test_a_model_file_may_be_written_in_place(served, tmp_path):
+    """A mapped file that becomes shorter ends the process."""
+    path = train_model(tmp_path, "m.model", seed=0)
+    model = served("v", path=path)
+    assert model.reload().result(60) == 2
+    learn(model, texts(5))
+    model.when_learned(5).result(30)
+    path.write_bytes(b"")
+    with model.published() as copy:
+        assert copy.predict(["dog"], 1)[0].labels == ["animal"]
+    model.save_now().result(60)
+    with pytest.raises(ModelFormatError, match=r"m\.model: not a model file"):
+        model.reload().result(60)
+    assert model.version == 2 and not (tmp_path / "v" / "3.model").exists()
 
 
 def test_two_processes_share_a_journal(served):

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from manyclass.cli.main import run
+from manyclass.cli.main import run, train
 from manyclass.serve.client import Client, ServiceError
 
 TEXTS = ["dog cat horse", "piano song", "bus wheel"]
@@ -39,6 +39,26 @@ def test_open_inference(client):
     labels, probabilities, path = found["outputs"]
     assert labels["shape"] == probabilities["shape"] == [3, 2] and path["shape"] == [3, 1]
     assert labels["data"][::2] == LABELS and probabilities["datatype"] == "FP32"
+
+
+def test_open_inference_of_several_columns(client, tmp_path):
+    """A tensor for each column."""
+    data, names = tmp_path / "rows.csv", ["a", "b", "c"]
+    rows = [(name, f"{name}{name} w{i} of {i * 7}", i % 7 + 10 * k) for i in range(40) for k, name in enumerate(names)]
+    data.write_text("label,subject,size\n" + "".join(f"{label},{text},{size}\n" for label, text, size in rows))
+    train(data=str(data), model=str(tmp_path / "m.model"), label="label", feature_bits=12, as_json=True)
+    client = client(path=tmp_path / "m.model")
+    subject, size = client.get("/v2/models/things").json()["inputs"]
+    assert subject == {"name": "subject", "datatype": "BYTES", "shape": [-1]}
+    assert size == {"name": "size", "datatype": "FP64", "shape": [-1]}
+    subject.update(shape=[2], data=["cc word", "aa word"])
+    size.update(shape=[2], data=[22, 3])
+    found = infer(client, {"inputs": [subject, size], "outputs": [{"name": "labels"}], "parameters": {"k": 1}}).json()
+    assert found["outputs"][0]["data"] == ["c", "a"]
+    size.update(shape=[1], data=[22])
+    assert "a tensor for each column" in infer(client, {"inputs": [subject, size]}).json()["error"]
+    subject.update(name="other", shape=[1], data=["x"])
+    assert "'other' is unknown" in infer(client, {"inputs": [subject, size]}).json()["error"]
 
 
 WRONG = [
@@ -83,7 +103,7 @@ def test_sparse_tensors(tmp_path, served):
         Tensor(name="values", shape=[2, 2], datatype="FP32"),
         Tensor(name="indices", shape=[2, 2], datatype="INT64"),
     ]
-    rows = _rows(inputs, [[0.5, 1.0, 2.0, 0.0], [3, 1, 2, -1]])
+    rows = _rows(inputs, [[0.5, 1.0, 2.0, 0.0], [3, 1, 2, -1]], [])
     assert rows == [{"indices": [3, 1], "values": [0.5, 1.0]}, {"indices": [2], "values": [2.0]}]
 
 

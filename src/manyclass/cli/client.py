@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Iterator
 
 from ..serve.client import Client, ServiceError
 from .files import escape
@@ -16,7 +17,7 @@ def run(
     client = Client(url, os.environ.get("MANYCLASS_KEY"), model)
     if not texts and sys.stdin is None:
         raise CommandError("standard input is closed: pass texts, or redirect a file or a pipe to it.")
-    rows = texts if texts else (line.rstrip("\n") for line in sys.stdin)
+    rows = texts if texts else _lines()
     try:
         for text in rows:
             if label is not None:
@@ -30,4 +31,14 @@ def run(
     except ServiceError as error:
         raise CommandError(f"{url}: {error}") from error
     except OSError as error:
-        raise CommandError(f"{url} cannot be reached: {error}") from error
+        why = getattr(error, "reason", error)
+        raise CommandError(f"{url} cannot be reached: {why}. Is `manyclass serve` running there?") from error
+
+
+def _lines() -> Iterator[str]:
+    for number, line in enumerate(sys.stdin, 1):
+        try:
+            line.encode()
+        except UnicodeEncodeError:
+            raise CommandError(f"standard input, line {number}: not UTF-8.") from None
+        yield line.rstrip("\n")

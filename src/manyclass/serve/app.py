@@ -1,6 +1,7 @@
 """The application: plain endpoints, administration and the page."""
 
 import errno
+import logging
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -18,8 +19,23 @@ from . import annif, explore, open_inference
 from .gate import Gate, Keys, Limits, Problem
 from .metrics import numbers_of
 from .model import CannotLearn, Prediction, ServedModel
-from .service import ERRORS, Error, Service, Several, Strict, as_bytes, described, first_error, parse, reply, within
+from .rows import BadRow, of_each
+from .service import (
+    ERRORS,
+    Error,
+    Service,
+    Several,
+    Strict,
+    as_bytes,
+    checked,
+    described,
+    first_error,
+    parse,
+    reply,
+    within,
+)
 
+log = logging.getLogger("manyclass.serve")
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".txt": "text/plain"}
 _RELOAD_SECONDS = 600.0
 Vector = dict[str, Any] | list[Any]
@@ -37,7 +53,7 @@ class RowIn(Strict):
     def row(self) -> Any:
         """The text or the features."""
         if (self.text is None) == (self.features is None):
-            raise Problem(422, "pass either text or features.")
+            raise BadRow("pass either text or features.")
         return self.features if self.text is None else self.text
 
 
@@ -50,7 +66,7 @@ class LabelledIn(RowIn):
     def pair(self) -> tuple[Any, list]:
         """The row and its labels."""
         if (self.label is None) == (self.labels is None):
-            raise Problem(422, "pass either label or labels.")
+            raise BadRow("pass either label or labels.")
         return self.row(), [self.label] if self.labels is None else self.labels
 
 
@@ -152,6 +168,7 @@ def make_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         for model in models:
             model.start()
+        log.info("ready")
         yield
         for model in models:
             await run_in_threadpool(model.stop)
@@ -192,7 +209,7 @@ def _plain_routes(app: FastAPI, service: Service, look: explore.Explorer) -> dic
         ask = parse(PredictIn, body)
         if ask.rows is not None and (ask.text is not None or ask.features is not None):
             raise Problem(422, "pass either rows, or text, or features.")
-        rows = [ask.row()] if ask.rows is None else [row.row() for row in ask.rows]
+        rows = checked(lambda: of_each([ask] if ask.rows is None else ask.rows, RowIn.row))
         if not rows:
             raise Problem(422, "rows is empty.")
         predictions = await service.predict(ask.model, ask.version, rows, ask.k)
@@ -207,7 +224,7 @@ def _plain_routes(app: FastAPI, service: Service, look: explore.Explorer) -> dic
         alone = ask.text is ask.features is ask.label is ask.labels is None
         if ask.rows is not None and not alone:
             raise Problem(422, "pass either rows, or a single row.")
-        rows = [ask.pair()] if ask.rows is None else [row.pair() for row in ask.rows]
+        rows = checked(lambda: of_each([ask] if ask.rows is None else ask.rows, LabelledIn.pair))
         if not rows:
             raise Problem(422, "rows is empty.")
         stored = await service.learn(ask.model, rows, ask.id, ask.wait)
@@ -276,7 +293,8 @@ def _admin_routes(app: FastAPI, service: Service) -> None:
             raise Problem(503, str(error)) from None
         except (OSError, ValueError, sqlite3.Error) as error:
             full = isinstance(error, sqlite3.Error) or getattr(error, "errno", None) == errno.ENOSPC
-            raise Problem(507 if full else 409, str(getattr(error, "strerror", None) or error)) from None
+            where = "the model file: " if isinstance(error, FileNotFoundError) else ""
+            raise Problem(507 if full else 409, where + str(getattr(error, "strerror", None) or error)) from None
 
     @app.post("/admin/models/{name}/reload")
     async def reload(name: str) -> Response:
@@ -288,7 +306,8 @@ def _admin_routes(app: FastAPI, service: Service) -> None:
         """Make an older version the next one."""
         model = service.model(name)
         if version not in model.versions[:-1]:
-            raise Problem(404, f"there is no older version {version} of {name!r}: {model.versions[:-1]}.")
+            older = ", ".join(map(str, model.versions[:-1])) or "none"
+            raise Problem(404, f"there is no older version {version} of {name!r}; older versions: {older}.")
         return reply({"model": name, "version": await done(model.restore(version))})
 
     @app.post("/admin/models/{name}/checkpoint")

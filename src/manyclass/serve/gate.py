@@ -68,17 +68,20 @@ class Keys:
                 continue
             if len(words) != 2 or words[0] not in SCOPES or len(words[1]) < 16:
                 raise ValueError(
-                    f"line {number} of the API keys: write a scope ({', '.join(SCOPES)}), a space and a key of at "
+                    f"line {number}: write a scope ({', '.join(SCOPES)}), a space and a key of at "
                     "least 16 characters."
                 )
             self._digests.append((_digest(words[1].encode()), SCOPES.index(words[0])))
         if not self._digests:
-            raise ValueError("there are no API keys in the file.")
+            raise ValueError("there is no API key.")
 
     @classmethod
     def read(cls, path: Path) -> "Keys":
         """The keys in a file."""
-        return cls(path.read_text(encoding="utf-8").splitlines())
+        try:
+            return cls(path.read_text(encoding="utf-8").splitlines())
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
 
     def level(self, key: bytes) -> int:
         """The number of the scope of a key, -1 if it is unknown. All keys are compared, in constant time."""

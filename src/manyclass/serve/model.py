@@ -33,7 +33,7 @@ from ..core.model_file import ModelFormatError, lock, remove_leftovers, replaced
 from ..core.validation import SMALLEST, as_batch
 from ..trained import Trained, open_model
 from .journal import Journal, Stored, not_cancelled
-from .rows import WIDEST, Learned, RequestFeatures, RequestLabels
+from .rows import WIDEST, Learned, RequestFeatures, RequestLabels, of_each
 
 log = logging.getLogger("manyclass.serve")
 
@@ -237,6 +237,8 @@ class ServedModel:
         self.version = 0
         self._live: Copy
         self._spare: Copy
+        if not (state / "journal.sqlite").exists():
+            open_model(str(path))  # refuse a damaged file before anything is written
         state.mkdir(parents=True, exist_ok=True)
         with self._own_files():
             self.journal = Journal(state / "journal.sqlite")
@@ -278,16 +280,13 @@ class ServedModel:
     def check(self, rows: Sequence[tuple[Any, Sequence[Any]]]) -> list[bytes]:
         """The rows as the journal takes them; BadRow if one cannot be learned."""
         if not self.learns:
-            raise CannotLearn(
-                "this model only predicts: it is slim, its algorithm has no partial_fit, it has "
-                "class_weight='balanced', or its labels are neither texts nor integers."
-            )
+            raise CannotLearn(f"this model only predicts: {why_not(self._live)}.")
         if self.error:
             raise CannotLearn(f"learning has stopped: {self.error}")
         if self.backlog > self.settings.max_backlog:
             raise Busy(f"{self.backlog} rows wait to be learned.")
         with self.published() as copy:
-            checked = [Learned(row, copy.labels.check(labels)) for row, labels in rows]
+            checked = of_each(rows, lambda pair: Learned(pair[0], copy.labels.check(pair[1])))
             copy.own_features().batch([one.row for one in checked])
         return [one.body() for one in checked]
 
@@ -474,9 +473,7 @@ class ServedModel:
         """Load the newest version, learn what the journal has, and take a model file that has changed as a new one."""
         source, known = fingerprint(self.path), self.journal.versions()
         if not known:
-            open_model(str(self.path))  # refuse a damaged file before anything is written
-            with open(self.path, "rb") as source_file, replaced(self._file(1)) as file:
-                shutil.copyfileobj(source_file, file)
+            source = self._copy(self.path, 1)
             self.journal.add_version(1, source)
             known = {1: source}
         for version in known:
@@ -485,10 +482,19 @@ class ServedModel:
         self.version = newest
         self._load(newest, count=True)
         if known[newest] != source:
-            self._switch(self.path, source)
+            self._switch(self.path)
 
     def _file(self, version: int) -> Path:
         return self.state / f"{version}.model"
+
+    def _copy(self, path: Path, version: int) -> str:
+        """Copy a model file to the state folder and return its fingerprint.
+
+        Models are mapped. If the file itself were, the process would end when somebody writes into it.
+        """
+        with open(path, "rb") as source, replaced(self._file(version)) as file:
+            shutil.copyfileobj(source, file)
+        return fingerprint(self._file(version))
 
     def _load(self, version: int, count: bool = False) -> None:
         """Load a saved version, learn the rows of the journal that it lacks, and publish it. Requires `_own_files`."""
@@ -554,19 +560,27 @@ class ServedModel:
         self.journal.truncate(applied)
         log.info("checkpoint", extra={"model": self.name, "version": self.version, "applied": applied})
 
-    def _switch(self, path: Path, source: str) -> int:
+    def _switch(self, path: Path) -> int:
         """Make a file the next version, which learns from now on. Predictions go on. Requires `_own_files`."""
+        current = fingerprint(self.path)  # an older version that is restored replaces it
         newest = max(self.journal.versions())
         if newest > self.version:  # of another process
             self._load(newest)
         version = newest + 1
-        copies = _opened(path, True, version)
+        try:
+            source = self._copy(path, version)
+            copies = _opened(self._file(version), True, version)
+        except Exception as error:
+            self._file(version).unlink(missing_ok=True)
+            if isinstance(error, ModelFormatError):
+                raise ModelFormatError(str(error).replace(str(self._file(version)), str(path))) from error
+            raise
         if self.learns:
             self._save()
         for copy in copies:
             copy.trained.serving = {"applied": self.applied}
         copies[0].trained.save(str(self._file(version)))
-        self.journal.add_version(version, source)
+        self.journal.add_version(version, source if path == self.path else current)
         with self._lock:
             self._older[self.version] = self._live
             self.version, (self._live, self._spare) = version, copies
@@ -581,7 +595,7 @@ class ServedModel:
 
     def _switched(self, path: Path) -> int:
         with self._own_files():
-            return self._switch(path, fingerprint(self.path))
+            return self._switch(path)
 
     def _in_learner(self, job: Callable[[], Any]) -> Future:
         """Run a function in the learner's thread, between two groups of rows."""
@@ -679,9 +693,20 @@ def _any_rows(features: RequestFeatures) -> list[Any]:
 
 def can_learn(copy: Copy) -> bool:
     """Whether a model can learn at all."""
+    return not why_not(copy)
+
+
+def why_not(copy: Copy) -> str:
+    """Why a model cannot learn; empty if it can."""
     clf, label = copy.estimator, copy.estimator._index._first()
+    if not learns_online(clf):
+        return "its algorithm has no partial_fit"
+    if clf._slim:
+        return "it is slim"
+    if isinstance(clf.class_weight, str):
+        return f"it has class_weight={clf.class_weight!r}"
     known = isinstance(label, str | int | np.integer) and not isinstance(label, bool)
-    return learns_online(clf) and not clf._slim and not isinstance(clf.class_weight, str) and known
+    return "" if known else "its labels are neither texts nor integers"
 
 
 def fingerprint(path: Path) -> str:
@@ -689,6 +714,6 @@ def fingerprint(path: Path) -> str:
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if length > os.fstat(file.fileno()).st_size:
-            raise ModelFormatError(f"{path}: not a model file, or a truncated one: the header does not fit.")
+            raise ModelFormatError(f"{path}: not a model file, or a truncated one.")
         return hashlib.sha256(file.read(length)).hexdigest()
 

@@ -43,7 +43,7 @@ class InferIn(BaseModel):
 
     id: str | None = None
     parameters: dict[str, Any] = {}
-    inputs: list[Tensor] = Field(min_length=1, max_length=2)
+    inputs: list[Tensor] = Field(min_length=1, max_length=1000)
     outputs: list[Wanted] = []
 
 
@@ -77,7 +77,10 @@ def router(service: Service) -> APIRouter:
             return reply({"name": name, "ready": True})
 
     async def infer(name: str, request: Request, version: str | None = None) -> Response:
-        """Predict the rows of a tensor: BYTES are texts, numbers are features, two tensors are sparse features."""
+        """Predict rows: BYTES are texts, numbers are features, `indices` and `values` are sparse features.
+
+        A model that was trained on several columns takes a tensor for each column.
+        """
         return await _infer(service, name, version, request)
 
     for path in ("/models/{name}", "/models/{name}/versions/{version}"):
@@ -90,8 +93,11 @@ def router(service: Service) -> APIRouter:
 def _metadata(name: str, copy: Copy, versions: list[int]) -> dict[str, Any]:
     width = copy.estimator.n_features_in_
     inputs = [{"name": "features", "datatype": "FP32", "shape": [-1, width]}]
-    if copy.features.table:  # rows with several columns are for /predict
-        inputs = [{"name": "text", "datatype": "BYTES", "shape": [-1]}] if len(copy.trained.reading.text) == 1 else []
+    if copy.features.table:
+        reading = copy.trained.reading
+        names = _columns(copy) or ["text"]
+        kinds = {name: "FP64" if name in reading.numeric else "BYTES" for name in names}
+        inputs = [{"name": name, "datatype": kind, "shape": [-1]} for name, kind in kinds.items()]
     kinds = {"labels": "BYTES", "scores": "FP32", "probabilities": "FP32", "path": "BYTES"}
     outputs = [{"name": one, "datatype": kind, "shape": [-1, -1]} for one, kind in kinds.items()]
     numbers = [str(version) for version in versions]
@@ -105,7 +111,9 @@ async def _infer(service: Service, name: str, version: str | None, request: Requ
     for tensor in ask.inputs:
         values, tail = _values(tensor, tail)
         arrays.append(values)
-    rows = _rows(ask.inputs, arrays)
+    with service.published(name, version) as copy:
+        columns = _columns(copy)
+    rows = _rows(ask.inputs, arrays, columns)
     k = ask.parameters.get("k", _DEFAULT_K)
     if type(k) is not int:
         raise Problem(422, "parameters.k must be an integer.")
@@ -194,11 +202,23 @@ def _numbers(tensor: Tensor, raw: bytes) -> list:
     return np.frombuffer(raw, kind).tolist()
 
 
-def _rows(inputs: list[Tensor], arrays: list[list]) -> list[Any]:
-    """The rows of one tensor, or of two that hold indices and values."""
+def _columns(copy: Copy) -> list[str]:
+    """The columns of a model that was trained on several; empty for other models."""
+    columns = list(copy.trained.reading.columns) if copy.features.table else []
+    return columns if len(columns) > 1 or not copy.trained.reading.text else []
+
+
+def _rows(inputs: list[Tensor], arrays: list[list], columns: list[str]) -> list[Any]:
+    """The rows of one tensor, of two that hold indices and values, or of a tensor for each column."""
     names = {tensor.name: place for place, tensor in enumerate(inputs)}
-    if len(inputs) == 2:
-        if set(names) != {"indices", "values"} or inputs[0].shape != inputs[1].shape:
+    if columns:
+        if len(names) < len(inputs) or len(set(map(len, arrays))) > 1:
+            raise Problem(422, "pass a tensor for each column, all with the same number of values.")
+        if not arrays[0]:
+            raise Problem(422, "there are no values.")
+        return [dict(zip(names, cells, strict=True)) for cells in zip(*arrays, strict=True)]
+    if len(inputs) > 1:
+        if set(names) != {"indices", "values"} or len(inputs) > 2 or inputs[0].shape != inputs[1].shape:
             raise Problem(422, "two tensors must be indices and values, of the same shape.")
         width = inputs[0].shape[-1]
         pairs = zip(_cut(arrays[names["indices"]], width), _cut(arrays[names["values"]], width), strict=True)

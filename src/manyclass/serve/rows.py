@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -27,12 +27,24 @@ MOST_NEW = 10_000  # numbers between the largest known label and a new one, if l
 WIDEST = 100_000  # features; rows of more are sparse
 LARGEST_VALUE = 1e6  # of a feature that a request gives as a number; larger ones could make training diverge
 _NAMES_SHOWN = 20
+_VISIBLE = re.compile(r"[^\s\x00-\x1f\x7f-\x9f]")
 _INTEGER = re.compile(r"-?[0-9]{1,16}")
 _FEW = 64  # texts that are vectorised one by one
 
 
 class BadRow(ValueError):
     """A row that the model cannot read. The message says what is wrong."""
+
+
+def of_each(rows: Sequence[Any], work: Callable[[Any], Any]) -> list[Any]:
+    """What `work` returns for each row. If there are several rows, a BadRow says which one is bad, counted from 0."""
+    out = []
+    for number, row in enumerate(rows):
+        try:
+            out.append(work(row))
+        except BadRow as error:
+            raise (BadRow(f"rows.{number}: {error}") if len(rows) > 1 else error) from None
+    return out
 
 
 class RequestFeatures:
@@ -67,7 +79,7 @@ class RequestFeatures:
         """Features of rows to predict, all of them sparse or all dense."""
         if self.table:
             return self._table(self._reader, rows)
-        vectors = [self._vector(row) for row in rows]
+        vectors = of_each(rows, self._vector)
         if self.dense or all(isinstance(vector, np.ndarray) for vector in vectors):
             return np.vstack([vector if isinstance(vector, np.ndarray) else vector.toarray()[0] for vector in vectors])
         sparse = [sp.csr_array(one[None]) if isinstance(one, np.ndarray) else one for one in vectors]
@@ -122,7 +134,7 @@ class RequestFeatures:
             self._reader.reading = reading
 
     def _table(self, reader: TableReader, rows: Sequence[Any]) -> sp.csr_array:
-        piece = reader.piece(enumerate([self._cells(row) for row in rows], 1))
+        piece = reader.piece(enumerate(of_each(rows, self._cells), 1))
         if piece.error is not None:
             raise BadRow(f"row {piece.error.line}: {piece.error.what}.")
         return piece.X
@@ -137,11 +149,11 @@ class RequestFeatures:
             raise BadRow(f"pass a text, or an object with the columns {_some(columns)}.")
         unknown = [name for name in row if name not in columns]
         if unknown or not row:
-            what = f"the column {unknown[0]!r} is unknown" if unknown else "there is no column"
+            what = f"the column {unknown[0]!r} is unknown" if unknown else "features is empty"
             raise BadRow(f"{what}: the model has {_some(columns)}.")
         for name, value in row.items():
             if isinstance(value, list | dict) or (isinstance(value, int) and abs(value) > 2**63):
-                raise BadRow(f"the column {name!r} must be a text or a number of usual size.")
+                raise BadRow(f"the column {name!r} must be a text or a number of at most 2**63.")
         return row
 
     def _vector(self, row: Any) -> Any:
@@ -249,8 +261,8 @@ class RequestLabels:
 
     def _label(self, label: Any) -> Any:
         if self.text:
-            if not isinstance(label, str) or not label.strip() or len(label) > LONGEST_LABEL:
-                raise BadRow(f"a label must be a text of 1 to {LONGEST_LABEL} characters.")
+            if not isinstance(label, str) or not _VISIBLE.search(label) or len(label) > LONGEST_LABEL:
+                raise BadRow(f"a label must be a text of 1 to {LONGEST_LABEL} characters, some of them visible.")
             return label
         number = int(label) if isinstance(label, str) and _INTEGER.fullmatch(label) else label
         least, most = -(2**53), 2**53

@@ -100,7 +100,8 @@ def first_error(error: ValidationError | RequestValidationError) -> str:
 
 def _as_text(first: Mapping[str, Any]) -> str:
     where = ".".join(map(str, first["loc"]))[:200]
-    return f"{where}: {first['msg']}" if where else first["msg"]
+    what = "unknown field" if first["type"] == "extra_forbidden" else first["msg"]
+    return f"{where}: {what}" if where else what
 
 
 def as_bytes(content: Any) -> bytes:
@@ -151,7 +152,7 @@ class Service:
         if name is None:
             return next(iter(self.models.values()))
         if name not in self.models:
-            raise Problem(404, f"there is no model {name[:100]!r}.")
+            raise Problem(404, f"there is no model {name[:100]!r}; the service has {', '.join(self.models)}.")
         return self.models[name]
 
     @contextmanager
@@ -164,7 +165,8 @@ class Service:
             try:
                 copy = stack.enter_context(model.published(None if version is None else int(version)))
             except KeyError:
-                raise Problem(404, f"there is no version {version} of {model.name!r}: {model.versions}.") from None
+                known = ", ".join(map(str, model.versions))
+                raise Problem(404, f"there is no version {version} of {model.name!r}; it has {known}.") from None
             yield copy
 
     async def predict(
@@ -187,7 +189,7 @@ class Service:
 
     def _predict(self, what: "_What", rows: Sequence[Any]) -> list[Prediction]:
         with self.published(what.name, what.version) as copy:
-            return _checked(lambda: copy.predict(rows, what.k, what.probabilities))
+            return checked(lambda: copy.predict(rows, what.k, what.probabilities))
 
     def _predict_waiting(self, what: "_What") -> None:
         waiting, n_rows = self._waiting.pop(what), 0
@@ -228,7 +230,7 @@ class Service:
         model = self.model(name)
         self.check_size(len(rows))
         try:
-            check = partial(_checked, lambda: model.check(rows))
+            check = partial(checked, lambda: model.check(rows))
             bodies = check() if _is_small([row for row, _ in rows]) else await run_in_threadpool(check)
             stored = await asyncio.wrap_future(model.add(bodies, key))
             if wait:
@@ -263,7 +265,7 @@ def _size(row: Any) -> int:
     return len(row)
 
 
-def _checked(work: Callable[[], T]) -> T:
+def checked(work: Callable[[], T]) -> T:
     """Rows that a model refuses are a 422."""
     try:
         return work()

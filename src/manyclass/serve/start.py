@@ -4,8 +4,11 @@ import asyncio
 import gc
 import json
 import logging
+import multiprocessing
 import os
+import signal
 import sys
+import threading
 import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -109,11 +112,21 @@ def _log_as_json() -> None:
         logger.setLevel(logging.INFO if name == "manyclass.serve" else logging.WARNING)
 
 
+def _end_with_parent() -> None:
+    """End this worker if the process that started it was killed: it would keep the port."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
 def make() -> Gate:
     """The application of a process; its options are in the environment."""
     values = json.loads(os.environ[_VARIABLE])
     options = Options(**{**values, "models": [(name, path) for name, path in values["models"]]})
     keys = None if options.keys is None else Keys.read(Path(options.keys))
+    if options.workers > 1:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
     _log_as_json()
     sys.setswitchinterval(_SWITCH)
     settings = Settings(checkpoint_rows=options.checkpoint_every, poll=0.05 if options.workers > 1 else 0.5)

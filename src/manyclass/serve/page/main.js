@@ -34,13 +34,13 @@ const rowsOf = (n) => `${n.toLocaleString("en")} ${n === 1 ? "row" : "rows"} lea
 
 // -- predictions ----------------------------------------------------------------------------------------------------
 
-async function predict() {
+// Show the prediction of a text, and return its labels. If a later one is under way, that is shown.
+async function predict(text = at("text").value) {
   const number = ++latest;
-  const text = at("text").value;
-  if (!model || !model.text) return;
+  if (!model || !model.text) return [];
   try {
     const found = await ask("/predict", { text, k: 8, model: model.model, path: true, words: true });
-    if (number !== latest) return;
+    if (number !== latest) return found.labels;
     best = found.labels;
     showBest(found);
     showWords(text, found.words || []);
@@ -48,8 +48,10 @@ async function predict() {
     clearTimeout(telling);
     telling = setTimeout(() => { at("heard").textContent = best.length ? `Best label: ${best[0]}` : "No label"; }, 1000);
     tree.show(found.path || [], best[0]);
+    return found.labels;
   } catch (error) {
     if (number === latest) fail(error);
+    return [];
   }
 }
 
@@ -120,11 +122,11 @@ async function learn(event) {
   if (model.labels === "several") body.labels = labels; else [body.label] = labels;
   at("teach").disabled = true;
   try {
-    const before = best[0];
+    const [before] = await predict(text);
     await ask("/learn", body);
     sent = null;
-    await predict();
-    say(`Learned “${labels.join("”, “")}”. The best label was “${before}”, and is now “${best[0]}”.`);
+    const [now] = await predict(text);
+    say(`Learned “${labels.join("”, “")}”. The best label was “${before}”, and is now “${now}”.`);
     if (model.labels === "several") at("label").value = "";
     showLabel(labels[labels.length - 1]);
     await loadModels();
@@ -255,7 +257,7 @@ function afterPause(call) {
 const tree = new Tree(at("tree"), ask, (label) => showLabel(label, true), fail);
 const charts = new Charts();
 if (localStorage.getItem("theme")) document.documentElement.dataset.theme = localStorage.getItem("theme");
-at("text").addEventListener("input", afterPause(predict));
+at("text").addEventListener("input", afterPause(() => predict()));
 at("learn").addEventListener("submit", learn);
 at("label").addEventListener("input", afterPause(suggest));
 at("theme").addEventListener("click", switchTheme);
