@@ -485,3 +485,17 @@ def test_the_first_row_may_be_longer_than_the_first_capacity(width):
     model = LabelTreeClassifier(random_state=0).partial_fit(X, [0, 1, 0, 1])
     assert model.predict(X).tolist() == [0, 1, 0, 1]
     assert len(model._state["tree"].parent) < 1000
+
+
+@pytest.mark.parametrize("replay", [True, False])
+def test_a_label_that_comes_several_times_in_succession(many, replay):
+    """As when somebody corrects predictions. Without `replay`, rows that look sorted do not change weights."""
+    X, y = many
+    model = LabelTreeClassifier(random_state=0, replay=replay, neighbors=False).fit(X, y)
+    weights = []
+    for i in range(3):
+        model.partial_fit(-X[i : i + 1], [77])
+        blocks = model._state["blocks"]
+        weights.append(blocks.weight[: blocks.n_records[0]].copy())
+    before, after = weights[1:]
+    assert (before != after[: len(before)]).any() == replay

@@ -104,7 +104,7 @@ def test_files_threads_and_new_labels(shapes, model, tmp_path):
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     more = load_model(tmp_path / "one").partial_fit(np.full((30, 6), 9.0), np.full(30, 99))
     assert (more.predict(np.full((2, 6), 9.0)) == 99).all()
-    assert (more.predict(X_test) == model.predict(X_test)).mean() > 0.85  # far rows move the routers
+    assert (more.predict(X_test) == model.predict(X_test)).mean() > 0.8  # far rows move the routers
     more.partial_fit(np.full((2 * most_rows(6), 6), 9.0), np.full(2 * most_rows(6), 99))
     assert more._state["neighbors"].size[60] == most_rows(6)
     more.save(tmp_path / "more")

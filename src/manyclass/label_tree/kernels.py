@@ -45,6 +45,7 @@ MOST_SCORES = 1 << 22  # per block of rows
 MIN_ROWS = 64  # fewer rows open no node: it would take time for every feature
 HEAVIEST_STEP = 4.0  # times the rate: a longer step would ruin the model, however large the weight of a row
 SMALLEST_GRADIENT = 0.01  # smaller ones take no step: it would fill memory with blocks close to zero
+SHORT_RUN = 8  # rows of one label in succession that may be corrections
 SORTED = 0.001  # a run of one label less likely than this in shuffled rows means that they are sorted
 NOBODY = -1e30  # log of a sum over nothing
 
@@ -134,6 +135,7 @@ class Stream(NamedTuple):
     scale: Scale
     seen: Seen
     run: Run
+    replay: bool  # earlier rows are learned again while the rows look sorted
 
 
 @plain
@@ -502,7 +504,7 @@ def _learn_rows(tree, blocks, stream, rows, labels, begin, options, search, halv
                 right = right or (label == best[0] and tree.mass[label] > 0.0)
         seen.n_rows[0] += 1
         count_prediction(seen, right, weight, score)
-        step = min(weight, HEAVIEST_STEP) if takes_step(tree, run, own, options) else 0.0
+        step = min(weight, HEAVIEST_STEP) if takes_step(tree, stream, own, options) else 0.0
         for label in own:
             seen.n_labels[0] = max(seen.n_labels[0], label + 1)
             tree.mass[label] += weight
@@ -566,12 +568,14 @@ def reserve_all(blocks, nodes, n, length):
 
 
 @device
-def takes_step(tree, run, labels, options):
+def takes_step(tree, stream, labels, options):
     """Whether a row corrects weights: not the first row of a label, nor in a run of one label too long for chance.
 
-    If rows are sorted by label, each step would undo what earlier labels have learned: only the running sums learn.
-    With `start=0` they have no weight, so that every row takes a step. Mutates: run. Cost: O(1).
+    If rows are sorted by label, each step would undo what earlier labels have learned: only the running sums learn. If
+    earlier rows are learned again, the first rows of a run take steps all the same: somebody may correct predictions.
+    With `start=0` the sums have no weight, so that every row takes a step. Mutates: stream.run. Cost: O(1).
     """
+    run = stream.run
     label = np.int64(labels[0]) if len(labels) == 1 else np.int64(-1)
     run.length[0] = run.length[0] + 1 if label >= 0 and label == run.label[0] else np.int64(1)
     run.label[0] = label
@@ -579,7 +583,7 @@ def takes_step(tree, run, labels, options):
         return True
     if label >= 0 and tree.mass[label] == 0.0:
         return False  # its running sum is this very row: there is nothing to correct yet
-    if run.length[0] == 1:
+    if run.length[0] == 1 or (stream.replay and run.length[0] <= SHORT_RUN):
         return True
     share = tree.mass[label] / run.mass[0] if run.mass[0] > 0.0 else 1.0
     return share ** (run.length[0] - 1) >= SORTED

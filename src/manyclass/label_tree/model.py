@@ -160,7 +160,7 @@ def learn(
         learned, values = weights > 0, dense(batch, state["neighbors"].row.shape[1]).values
         state["neighbors"] = with_rows(state["neighbors"], values[learned], labels.label[learned])
     several = len(trees_of(state)) > 1
-    before = Stream(*(copy(state[name]) if several else state[name] for name in Stream._fields))
+    before = {name: copy(state[name]) if several else state[name] for name in ("scale", "seen", "run")}
     for number, (tree, blocks) in enumerate(trees_of(state)):
         old = isinstance(blocks, Blocks) and state["seen"].mass[0] == 0.0 and (blocks.sq_norm < 0).any()
         if old:  # a file of an earlier version: the start is part of the weights, and the sums are still there
@@ -169,7 +169,8 @@ def learn(
             state[f"blocks{suffix_of(number)}"] = unpack(options, tree, blocks)
     for number, (tree, blocks) in enumerate(trees_of(state)):
         # What is counted over rows is counted once: further trees count in copies.
-        stream = Stream(*(copy(group) if number else state[name] for name, group in before._asdict().items()))
+        groups = {name: copy(group) if number else state[name] for name, group in before.items()}
+        stream = Stream(**groups, replay="replay" in state)
         begin = 0
         while begin < len(weights):
             begin = learn_batch(tree, blocks, stream, rows, labels, begin, options)
