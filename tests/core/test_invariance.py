@@ -137,9 +137,8 @@ def test_only_the_ratios_of_weights_matter(estimator, images):
         np.testing.assert_array_equal(model.fit(X, y, np.full(len(y), weight)).predict(X_test), expected)
 
 
-@pytest.mark.parametrize("data", ["images", "texts"])
-def test_a_few_heavy_rows_do_not_ruin_the_model(epoch_kind, data, request):
-    X, y, X_test, y_test = request.getfixturevalue(data)
+def test_a_few_heavy_rows_do_not_ruin_the_model(epoch_kind, texts):
+    X, y, X_test, y_test = texts
     heavy = np.where(np.random.default_rng(0).random(len(y)) < 0.02, 1000.0, 1.0)
     model = epoch_kind(random_state=0)
     before = 100 * model.fit(X, y).score(X_test, y_test)

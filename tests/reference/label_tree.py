@@ -10,7 +10,7 @@ Rows are already scaled. A node's outputs are its children, or its labels if it 
 import numpy as np
 
 SMALLEST_GRADIENT = 0.01
-HEAVIEST_STEP = 4.0  # times the rate, however much a row weighs
+LONGEST_STEP = 4.0  # times the rate, however much a row weighs
 REST = 3  # epochs in which a row that took no step is left out
 TOLERANCE = 0.02  # an epoch that changes less than this share of the first is the last
 SORTED = 1e-3  # a run of one label less likely than this is no chance
@@ -170,7 +170,7 @@ class LabelTree:
         """One online step with known labels: the leaves reached and the true ones, then the routers above these."""
         if weight <= 0:
             return
-        rate = self.rate * min(weight, HEAVIEST_STEP) if self.takes_step(labels) else 0.0
+        rate = self.rate * min(weight, LONGEST_STEP) if self.takes_step(labels) else 0.0
         true = {(n, place) for label in labels for n, place in self.ancestors(label)}
         reached = [n for n, _ in self.leaves(x)]
         leaves = list(dict.fromkeys(reached + [self.leaf_of[label] for label in labels]))

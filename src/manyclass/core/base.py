@@ -98,8 +98,8 @@ class ManyClassifier(
         y : array-like of shape (n_samples,)
             Labels of any type that scikit-learn accepts.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows. A heavy row counts in full in the statistics of a tree. Its gradient steps are at most
-            four times as long as those of a row of weight 1.
+            Weights of the rows. With `learner="sgd"`, and on text, the steps of a heavy row are at most four times as
+            long as those of a row of weight 1.
 
         Returns
         -------
@@ -176,9 +176,9 @@ class ManyClassifier(
 
     def _train(self, X, labels, weights, rng) -> None:
         """Learn all rows in epochs; with early stopping, keep the epoch that was best on held-out rows."""
-        mean = weights[weights > 0].mean()
-        if not _USUAL_WEIGHTS[0] <= mean <= _USUAL_WEIGHTS[1]:  # such as weights that sum to 1
-            weights = weights / mean
+        used = weights[weights > 0]
+        if len(used) and not _USUAL_WEIGHTS[0] <= used.mean() <= _USUAL_WEIGHTS[1]:  # such as weights that sum to 1
+            weights = weights / used.mean()
         learned, held_out = self._hold_out(weights, rng)
         best, best_state, waited = -np.inf, self._state, 0
         for epoch in range(self.n_epochs):

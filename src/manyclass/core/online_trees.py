@@ -23,7 +23,7 @@ from .losses import sigmoid
 from .protocol import Predictions, Scored, rows_of
 from .state import Array, Field, Scale, Seen, State, make, resize
 from .trees import DEEPEST, LEFT, RIGHT, ROOT, is_leaf, paths_to
-from .updates import LONGEST_STEP, NORMALIZED_ADAGRAD, Pace, is_adaptive, observe_scale, pace
+from .updates import NORMALIZED_ADAGRAD, Pace, is_adaptive, limited, observe_scale, pace
 
 HINGE, ABSOLUTE, LOGISTIC = 0, 1, 2
 ROUTER_LOSSES = {"hinge": HINGE, "absolute": ABSOLUTE, "logistic": LOGISTIC}
@@ -143,7 +143,7 @@ def train_router(router, node, example, route, target, loss):
     """One step of a node's router towards its target [OT Alg. 1 l.12]. Mutates: router. Cost: O(non-zeros)."""
     gradient = slope(loss, route, target)
     if gradient != 0.0:
-        amount = gradient * min(example.weight, LONGEST_STEP)
+        amount = gradient * limited(example.weight, example.step.update)
         linear.learn(router, node, example.batch, example.i, amount, example.step, example.scale)
 
 

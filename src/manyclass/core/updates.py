@@ -18,7 +18,7 @@ SMALLEST = np.float32(1e-37)
 
 LONGEST_ROW = 16.0  # times the typical squared length: one long row must not change what is typical
 
-LONGEST_STEP = 4.0  # times the step of a row of weight 1: the scores of a heavier row would overshoot
+LONGEST_STEP = 4.0  # of SGD, times the step of a row of weight 1: the scores of a heavier row would overshoot
 
 # DIFFERS [RT Alg. 3, 4]: gradients below this are skipped. They change nothing measurable, and most gradients of a
 # converged model are this small.
@@ -37,6 +37,12 @@ class Pace(NamedTuple):
 def is_adaptive(update: int) -> bool:
     """Whether an update keeps the sum of squared gradients of each weight."""
     return update != SGD
+
+
+@inlined
+def limited(weight, update):
+    """The weight of a row in its steps. AdaGrad shortens the steps of heavy rows by itself. Cost: O(1)."""
+    return min(weight, LONGEST_STEP) if update == SGD else weight
 
 
 @inlined

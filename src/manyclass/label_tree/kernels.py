@@ -19,7 +19,7 @@ from ..core.inputs import Batch, span, squared_length
 from ..core.losses import SOFTMAX, log_sigmoid, log_sum, sigmoid
 from ..core.state import Array, Field, Scale, Seen
 from ..core.topk import offer
-from ..core.updates import LONGEST_ROW, count_prediction
+from ..core.updates import LONGEST_ROW, LONGEST_STEP, count_prediction
 from ..jit import device, inlined, kernel
 from .growth import MAX_LEVELS, Halves, adopt, can_split, split
 from .weights import (
@@ -43,7 +43,6 @@ from .weights import (
 BLOCK_ROWS = 2048
 MOST_SCORES = 1 << 22  # per block of rows
 MIN_ROWS = 64  # fewer rows open no node: it would take time for every feature
-HEAVIEST_STEP = 4.0  # times the rate: a longer step would ruin the model, however large the weight of a row
 SMALLEST_GRADIENT = 0.01  # smaller ones take no step: it would fill memory with blocks close to zero
 SHORT_RUN = 8  # rows of one label in succession that may be corrections
 SORTED = 0.001  # a run of one label less likely than this in shuffled rows means that they are sorted
@@ -504,7 +503,7 @@ def _learn_rows(tree, blocks, stream, rows, labels, begin, options, search, halv
                 right = right or (label == best[0] and tree.mass[label] > 0.0)
         seen.n_rows[0] += 1
         count_prediction(seen, right, weight, score)
-        step = min(weight, HEAVIEST_STEP) if takes_step(tree, stream, own, options) else 0.0
+        step = min(weight, LONGEST_STEP) if takes_step(tree, stream, own, options) else 0.0
         for label in own:
             seen.n_labels[0] = max(seen.n_labels[0], label + 1)
             tree.mass[label] += weight

@@ -15,7 +15,7 @@ from ..core.losses import gradients
 from ..core.projection import bucket, learn_projection, project
 from ..core.rng import uniform
 from ..core.state import Array, Field, Scale, Seen
-from ..core.updates import ADAGRAD, LONGEST_STEP, SGD, Pace, count_prediction, observe_scale, pace
+from ..core.updates import ADAGRAD, SGD, Pace, count_prediction, limited, observe_scale, pace
 from ..jit import inlined, kernel
 
 
@@ -163,7 +163,7 @@ def take_gradients(chosen, seen, weight, options, score, gradient):
             score[c] += np.float32(math.log(share))
     gradients(score, n, chosen.truth, options.loss, gradient)
     for c in range(n):
-        gradient[c] *= np.float32(min(weight, LONGEST_STEP))
+        gradient[c] *= np.float32(limited(weight, options.update))
 
 
 @inlined

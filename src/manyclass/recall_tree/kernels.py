@@ -34,7 +34,7 @@ from ..core.losses import gradients, log_sum, sigmoid
 from ..core.prefetch import prefetch_row
 from ..core.state import Array, Candidates, Counts, Field, LabelTable, Linear, Tree
 from ..core.trees import DEEPEST, LEFT, RIGHT, ROOT, add_child, add_children, has_children
-from ..core.updates import LONGEST_STEP, NEGLIGIBLE, Pace, count_prediction, observe_scale, pace
+from ..core.updates import NEGLIGIBLE, Pace, count_prediction, limited, observe_scale, pace
 from ..jit import device, inlined, kernel
 
 OFF, BIAS, STOP, CROSSED = 0, 1, 2, 3  # path features
@@ -649,7 +649,6 @@ def update_router(nodes, entropies, node, example, step, scale, options):
         target = 1.0 if advantage > 0.0 else 0.0
         gradient = abs(advantage) * (sigmoid(route) - target)
         if abs(gradient) >= NEGLIGIBLE * least:
-            gradient *= min(1.0, LONGEST_STEP / weight)
             linear.learn(router, node, example.batch, example.i, gradient, step, scale)
         # A step never turns a score away from its target, so only a score on the wrong side is computed again.
         if (route > 0.0) != (advantage > 0.0):
@@ -679,9 +678,9 @@ def update_routers(nodes, node, example, step, scale, options, fan):
     if advantage > 1e-6 * weight:
         total = log_sum(fan.route, arity)
         for c in range(arity):
-            slope = advantage * (math.exp(fan.route[c] - total) - (1.0 if c == target else 0.0))
-            if abs(slope) >= NEGLIGIBLE * weight:
-                linear.learn(router, first + c, batch, i, slope * min(1.0, LONGEST_STEP / weight), step, scale)
+            slope = math.exp(fan.route[c] - total) - (1.0 if c == target else 0.0)
+            if abs(advantage * slope) >= NEGLIGIBLE * weight:
+                linear.learn(router, first + c, batch, i, advantage * slope, step, scale)
         if best != target:
             best = score_children(nodes, node, batch, i, options, fan)
     return first + best
@@ -703,7 +702,7 @@ def update_regressors(nodes, scorer, scale, example, options, lists, r, first, t
     for c in range(n):
         if abs(gradient[c]) < NEGLIGIBLE:
             continue
-        label, slope = np.int64(lists.label[begin + c]), gradient[c] * min(example.weight, LONGEST_STEP)
+        label, slope = np.int64(lists.label[begin + c]), gradient[c] * limited(example.weight, options.update)
         linear.learn(scorer, label, example.batch, example.i, slope, step, scale)
         home = np.int64(lists.home[begin + c])
         update_path(nodes, nodes.path, label, home, example, slope, step, scale, options)

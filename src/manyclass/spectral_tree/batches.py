@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core import linear
 from ..core.inputs import feature, span, value
-from ..core.updates import LONGEST_STEP, NEGLIGIBLE, count_prediction
+from ..core.updates import NEGLIGIBLE, count_prediction, limited
 from ..jit import device, inlined, kernel
 from .kernels import OWN_BIAS, ZERO, add_truth, make_scratch, step_of, take_gradients
 from .node import find_features
@@ -103,7 +103,7 @@ def learn_leaf_rows(classifier, scale, seen, rows, order, leaf, options, block, 
         scratch.label[c] = leaf.label[c]
     for o in range(order.shape[0]):
         i = order[o]
-        weight = min(rows.weight[i], LONGEST_STEP)
+        weight = limited(rows.weight[i], options.update)
         score_block(block, rows.batch, i, scratch.score)
         n_all = add_truth(rows, i, n, scratch)
         for c in range(n, n_all):

@@ -23,7 +23,7 @@ from ..core.projection import learn_projection, project
 from ..core.rng import uniform
 from ..core.state import Array, Candidates, Counts, Field, Linear, Tree
 from ..core.trees import DEEPEST, LEFT, RIGHT, is_leaf
-from ..core.updates import LONGEST_STEP, NEGLIGIBLE, Pace, count_prediction, observe_scale, pace
+from ..core.updates import NEGLIGIBLE, Pace, count_prediction, limited, observe_scale, pace
 from ..jit import device, inlined, kernel
 
 OWN_NOTHING, OWN_BIAS, OWN_WEIGHTS = 0, 1, 2
@@ -507,7 +507,7 @@ def pull_back(bank, row, gradient, out):
 @inlined
 def learn_row(projection, classifier, n, rows, i, scale, options, scratch):
     """One step of n candidates and, in the low-rank form, of the map [ST §5.2]. Mutates: classifier, scratch."""
-    weight, step = min(rows.weight[i], LONGEST_STEP), step_of(options, scale, rows.batch, i)
+    weight, step = limited(rows.weight[i], options.update), step_of(options, scale, rows.batch, i)
     if projection is None:
         learn_candidates(classifier, n, rows.batch, i, weight, step, scale, options, scratch)
     else:
