@@ -19,7 +19,6 @@ from .classes import ClassIndex, in_order_of_appearance
 from .columns import apply, column_sizes, measure
 from .explanation import ExplanationMixin
 from .files import FilesMixin
-from .inputs import Dense
 from .invariants import check_training
 from .label_issues import LabelIssuesMixin
 from .learners import TEXT_FEATURES
@@ -98,8 +97,8 @@ class ManyClassifier(
         y : array-like of shape (n_samples,)
             Labels of any type that scikit-learn accepts.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows. With `learner="sgd"`, and on text, the steps of a heavy row are at most four times as
-            long as those of a row of weight 1.
+            Weights of the rows. With `learner="sgd"`, the default of the Recall Tree and of one-against-all on text,
+            the steps of a heavy row are at most four times as long as those of a row of weight 1.
 
         Returns
         -------
@@ -162,12 +161,11 @@ class ManyClassifier(
         """
         if not weights.all():  # rows of weight 0 have no effect at all
             X, weights = X[np.flatnonzero(weights)], weights[weights > 0]
-        batch = as_batch(X)
-        columns = measure(batch, weights, X.shape[1], self._centres_columns)
+        columns = measure(as_batch(X), weights, X.shape[1], self._centres_columns)
         if columns is not None:
             self._state["scaling"] = columns
-        few = isinstance(batch, Dense) or X.shape[1] <= TEXT_FEATURES
-        if few and learns_online(self) and hasattr(self._options, "update"):
+        text = sp.issparse(X) and X.shape[1] > TEXT_FEATURES
+        if not text and learns_online(self) and hasattr(self._options, "update"):
             largest = np.zeros(X.shape[1])
             for first, last in blocks(len(weights), _CHUNK):
                 batch = apply(self._state, as_batch(rows_between(X, first, last)))

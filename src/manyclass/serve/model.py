@@ -562,7 +562,7 @@ class ServedModel:
 
     def _switch(self, path: Path) -> int:
         """Make a file the next version, which learns from now on. Predictions go on. Requires `_own_files`."""
-        current = fingerprint(self.path)  # an older version that is restored replaces it
+        current = fingerprint(self.path)  # kept with a restored version: a restart must not see a new file
         newest = max(self.journal.versions())
         if newest > self.version:  # of another process
             self._load(newest)

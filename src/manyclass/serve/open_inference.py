@@ -94,10 +94,8 @@ def _metadata(name: str, copy: Copy, versions: list[int]) -> dict[str, Any]:
     width = copy.estimator.n_features_in_
     inputs = [{"name": "features", "datatype": "FP32", "shape": [-1, width]}]
     if copy.features.table:
-        reading = copy.trained.reading
-        names = _columns(copy) or ["text"]
-        kinds = {name: "FP64" if name in reading.numeric else "BYTES" for name in names}
-        inputs = [{"name": name, "datatype": kind, "shape": [-1]} for name, kind in kinds.items()]
+        numeric, columns = copy.trained.reading.numeric, _columns(copy) or ["text"]
+        inputs = [{"name": one, "datatype": "FP64" if one in numeric else "BYTES", "shape": [-1]} for one in columns]
     kinds = {"labels": "BYTES", "scores": "FP32", "probabilities": "FP32", "path": "BYTES"}
     outputs = [{"name": one, "datatype": kind, "shape": [-1, -1]} for one, kind in kinds.items()]
     numbers = [str(version) for version in versions]
