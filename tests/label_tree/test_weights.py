@@ -1,5 +1,7 @@
 """Tables of (node, feature) equal a dict; scores and steps equal dense products."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -221,18 +223,41 @@ def test_a_step_and_a_sum_change_one_node_only(width, kind):
     np.testing.assert_allclose(blocks.sq_norm, (total**2).sum(axis=1), rtol=1e-5, atol=1e-6)
 
 
+def packed_blocks(width, *known):
+    """Packed blocks of random weights for nodes that know some features, and the weights of all these features."""
+    rng, first = np.random.default_rng(0), np.cumsum([0, *map(len, known)])
+    dense = rng.standard_normal((first[-1], width)).astype(np.float32)
+    dense[rng.random(dense.shape) < 0.6] = 0
+    bits = (dense != 0).reshape(first[-1], -1, kernel.LANES) << np.arange(kernel.LANES, dtype=np.uint16)
+    parts = [dense[begin:end] for begin, end in itertools.pairwise(first)]
+    steps, step = zip(*(kernel.in_steps(part[part != 0]) for part in parts), strict=True)
+    bias = rng.standard_normal((len(known), width)).astype(np.float32)
+    features, lanes = np.concatenate(known).astype(np.int32), bits.sum(2, dtype=np.uint16)
+    return kernel.packed(first, bias, np.array(step), features, lanes, np.concatenate(steps)), dense
+
+
+@WIDTHS
+def test_numbered_features_give_the_same_scores(width):
+    known = np.arange(0, N_FEATURES, 3), np.arange(5, N_FEATURES), np.array([7])
+    blocks, _ = packed_blocks(width, *known)
+    X, batches = random_rows()
+    opened = kernel.make_open_node(np.int64(N_FEATURES), np.int64(N_FEATURES), np.int64(width))
+    for batch in batches:
+        for node in (1, 2, 0):
+            n = kernel.number_packed(blocks, np.int64(node), opened)
+            assert n == len(known[node])
+            for i in range(len(X)):
+                expected, out = np.full((2, width), np.nan, np.float32)
+                kernel.score_packed(blocks, np.int64(node), batch, i, np.float32(0.5), expected)
+                kernel.score_numbered_packed(blocks, np.int64(node), batch, i, np.float32(0.5), opened, out)
+                np.testing.assert_array_equal(out, expected)
+            kernel.close_node(opened, np.int64(n))
+            assert not opened.local.any()
+
+
 @WIDTHS
 def test_weights_and_squares_of_packed_blocks(width):
-    rng = np.random.default_rng(0)
-    dense = rng.standard_normal((7, width)).astype(np.float32)
-    dense[rng.random(dense.shape) < 0.6] = 0
-    bits = (dense != 0).reshape(7, -1, kernel.LANES) << np.arange(kernel.LANES, dtype=np.uint16)
-    known = np.array([1, 5, 9, 0, 2, 5, 8], np.int32)  # of the first node, then of the second
-    steps, step = zip(*(kernel.in_steps(part[part != 0]) for part in (dense[:3], dense[3:])), strict=True)
-    blocks = kernel.packed(
-        np.array([0, 3, 7]), np.zeros((2, width), np.float32), np.array(step), known, bits.sum(2, dtype=np.uint16),
-        np.concatenate(steps),
-    )  # fmt: skip
+    blocks, dense = packed_blocks(width, [1, 5, 9], [0, 2, 5, 8])
     found = np.zeros((4, width), np.float32)
     kernel.find_weights(blocks, 1, np.array([8, 5, 3, 0], np.int32), found)
     rounded = {"rtol": 0, "atol": 1e-4}  # half a step

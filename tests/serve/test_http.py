@@ -69,6 +69,8 @@ def test_explanations_name_words(client):
 
 def test_several_rows_at_once(client):
     client = client()
+    alone = post(client, "/predict", {"text": "dog", "rows": None, "k": 1}).json()  # null: as if it was left out
+    assert alone["labels"] == ["animal"] and "rows" not in alone
     rows = [{"text": "dog"}, {"text": "bus"}, {"features": {"text": "piano"}}, {"text": "soup"}, {"text": "cow"}]
     found = post(client, "/predict", {"rows": rows, "k": 1}).json()["rows"]
     assert [row["labels"][0] for row in found] == ["animal", "vehicle", "music", "food", "animal"]
@@ -328,6 +330,9 @@ def test_looking_into_the_model(client):
     page = client.get("/models/things/label?label=music").json()
     assert set(page["neighbours"]) == {"animal", "food", "vehicle"}
     assert {one["word"] for one in page["words"]} == {"piano", "violin"}
+    post(client, "/predict", {"text": "choir", "words": True})  # words that come later are added
+    page = client.get("/models/things/label?label=music").json()
+    assert {one["word"] for one in page["words"]} == {"choir", "piano", "violin"}
     assert client.get("/models/things/label?label=none").status_code == 404
 
 

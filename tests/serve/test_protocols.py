@@ -77,6 +77,10 @@ def test_open_inference_errors(client):
     for change, message in WRONG:
         response = infer(client, {"inputs": [text_input(TEXTS)], **change})
         assert response.status_code == 422 and message in response.json()["error"], change
+    many = [text_input(["dog"] * 21)]
+    assert infer(client, {"inputs": many}).status_code == 200
+    response = infer(client, {"inputs": many, "outputs": [{"name": "path"}]})
+    assert response.status_code == 413 and "at most 20 rows" in response.json()["error"]
 
 
 @pytest.mark.parametrize("binary", [False, True])

@@ -390,7 +390,7 @@ class PredictionMixin:
         threads = min(n_threads(self.n_jobs), -(-X.shape[0] // few))
         most = getattr(model, "MOST_ROWS", BLOCK)
         if k > 1:  # keep the scores of all candidates within about 64 MB
-            most = min(BLOCK, max(1, (1 << 23) // max(1, model.width(options, self._state))))
+            most = min(most, max(1, (1 << 23) // max(1, model.width(options, self._state))))
         ranges = list(blocks(X.shape[0], min(most, -(-X.shape[0] // threads))))
         if threads == 1:
             parts = [predict(block) for block in ranges]

@@ -74,7 +74,7 @@ class Model(Protocol):
     - `arrays_from_file(arrays)`: the arrays of a file by name, which may be of an older version;
     - `trim(state, n_classes)`: the state without spare capacity, for files;
     - `predict_one(options, state, k, n_classes)`: a faster function for single rows;
-    - `MOST_ROWS`: rows that one call of `predict` for the best label should get;
+    - `MOST_ROWS`: rows that one call of `predict` should get;
     - `ROWS_PER_THREAD`: fewer rows are not worth another thread.
     """
 

@@ -31,18 +31,21 @@ from .weights import (
     make_open_node,
     make_scratch,
     n_known,
+    number_features,
     open_outputs,
     plain,
     reserve,
     score_node,
+    score_numbered,
     score_outputs,
     score_row,
 )
 
-# Rows searched together: enough to share the weights of a node, few enough for their paths to stay in the cache.
-BLOCK_ROWS = 2048
+BLOCK_ROWS = 1 << 14  # searched together: the more rows, the more of them share the weights of a node
 MOST_SCORES = 1 << 22  # per block of rows
 MIN_ROWS = 64  # fewer rows open no node: it would take time for every feature
+OPENED = 3  # values of the rows at a node, per feature of the node, above which it is opened
+NUMBERED = 8  # features of a node per value, below which they are numbered
 SMALLEST_GRADIENT = 0.01  # smaller ones take no step: it would fill memory with blocks close to zero
 SHORT_RUN = 8  # rows of one label in succession that may be corrections
 SORTED = 0.001  # a run of one label less likely than this in shuffled rows means that they are sorted
@@ -251,14 +254,20 @@ def score_nodes(tree, blocks, rows, first, n_rows, leaves, options, search):
     q = np.int64(0)
     while q < n:
         node = np.int64(search.node[search.order[q] // beam, search.order[q] % beam])
-        last, n_open = meet_node(blocks, rows.batch, first, q, n, start, search)
+        last, n_values = paths_to_node(rows.batch, first, q, n, search)
+        n_features, n_open, n_numbered = n_known(blocks, node), np.int64(-1), np.int64(-1)
+        if len(opened.feature) > n_features > 0:
+            if n_values > OPENED * n_features:
+                n_open = np.int64(open_outputs(blocks, node, start, opened))
+            elif NUMBERED * n_values > n_features:
+                n_numbered = np.int64(number_features(blocks, node, opened))
         while q < last:
             r, b = search.order[q] // beam, search.order[q] % beam
             i = first + r
             if n_open >= 0:
-                score_row(
-                    rows.batch, i, rows.factor[i], opened.local, opened.weight, blocks.bias[node], scratch.score
-                )
+                score_row(rows.batch, i, rows.factor[i], opened.local, opened.weight, blocks.bias[node], scratch.score)
+            elif n_numbered >= 0:
+                score_numbered(blocks, node, rows.batch, i, rows.factor[i], opened, scratch.score)
             else:
                 score_outputs(blocks, node, rows.batch, i, rows.factor[i], start, scratch, scratch.score)
             size = tree.size[node]
@@ -271,7 +280,7 @@ def score_nodes(tree, blocks, rows, first, n_rows, leaves, options, search):
                 search.work[i, 2] += size
             search.work[i, 1] += 1
             q += 1
-        close_node(opened, n_open)
+        close_node(opened, max(n_open, n_numbered))
     return n
 
 
@@ -310,22 +319,16 @@ def group_by_node(tree, n_rows, leaves, search):
 
 
 @device
-def meet_node(blocks, batch, first, q, n, start, search):
-    """End of the group of paths that begins at search.order[q], and the number of features if the node was opened.
-
-    A node is opened (-1: it is not) if enough rows share the cost. Mutates: search.
-    """
+def paths_to_node(batch, first, q, n, search):
+    """End of the group of paths that begins at search.order[q], and the number of values of their rows."""
     beam = search.node.shape[1]
     node = np.int64(search.node[search.order[q] // beam, search.order[q] % beam])
-    last, n_values = q, 0
+    last, n_values = q, np.int64(0)
     while last < n and search.node[search.order[last] // beam, search.order[last] % beam] == node:
         begin, stop = span(batch, first + search.order[last] // beam)
         n_values += stop - begin
         last += 1
-    n_features = n_known(blocks, node)
-    if n_values > 3 * n_features and len(search.opened.feature) > n_features > 0:
-        return last, np.int64(open_outputs(blocks, node, start, search.opened))
-    return last, np.int64(-1)
+    return last, n_values
 
 
 @device

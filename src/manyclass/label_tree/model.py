@@ -21,6 +21,7 @@ from .fit import Sizes, empty_blocks, fit_parts, suffix_of
 from .groups import grouped_labels  # noqa: F401  (one of the model's functions)
 from .growth import MAX_LEVELS
 from .kernels import (
+    BLOCK_ROWS,
     Found,
     LabelTree,
     Options,
@@ -69,6 +70,7 @@ GROUPS = {
     "run": Run,
 }
 MOST_PATHS = 256
+MOST_ROWS = BLOCK_ROWS
 MOST_OUTPUTS = 4096  # per node; `fit` has at most 64, the bits of its pairs
 _FIRST = {"node": 16, "entry": 1 << 12, "record": 1 << 11}  # capacities
 _FIRST_CLASSES = 16
@@ -78,9 +80,7 @@ _SCORES = 1 << 22  # of several trees that are computed at a time
 def init(options: Options, n_features: int, n_classes: int = 0) -> State:
     """A tree that is a root without labels."""
     state = {
-        "tree": make(
-            LabelTree, node=_FIRST["node"], output=options.arity, **{"class": max(_FIRST_CLASSES, n_classes)}
-        ),
+        "tree": make(LabelTree, node=_FIRST["node"], output=options.arity, **{"class": max(_FIRST_CLASSES, n_classes)}),
         "blocks": empty_blocks(options, _FIRST["node"], _FIRST["entry"], _FIRST["record"]),
         "scale": make(Scale, feature=n_features),
         "seen": make(Seen),

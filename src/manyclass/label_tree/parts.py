@@ -20,12 +20,12 @@ from ..core.protocol import Labels
 from ..core.state import Array, Scale, make
 from ..core.steps import parallel
 from .fit_kernels import Pairs
-from .kernels import BLOCK_ROWS, Found, LabelTree, Options, Rows, predict_batch, row_factors, squared_lengths
+from .kernels import Found, LabelTree, Options, Rows, predict_batch, row_factors, squared_lengths
 from .weights import PackedBlocks
 
 # Rows that are routed in one call, which counts them from the first of all rows: how a node is scored depends on how
 # many rows of the call reach it, and the last bits of a score on how it is scored.
-ALIGNED = BLOCK_ROWS
+ALIGNED = 2048
 VALUES_AT_A_TIME = 1 << 20  # of temporary arrays
 _ROWS_AT_A_TIME = 1 << 14
 ROWS_SORTED = 1 << 17  # whose pairs are sorted together; a multiple of `ALIGNED`

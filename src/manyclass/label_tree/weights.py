@@ -86,6 +86,7 @@ class OpenNode(NamedTuple):
 
     local: Array  # (feature,) i4: number among the node's features, or 0
     feature: Array  # (number,) i4
+    begin: Array  # (number,) where the packed weights begin, if they were only numbered
     weight: Array  # (number, place)
     length: Array  # (place,) start / length of the running sum
 
@@ -108,6 +109,7 @@ def make_open_node(n_features, most, width):
     return OpenNode(
         np.zeros(n_features, np.int32),
         np.empty(most + 1, np.int32),
+        np.empty(most + 1, np.int64),
         np.zeros((most + 1, width), np.float32),
         np.empty(width, np.float32),
     )
@@ -523,6 +525,35 @@ def open_packed(blocks, node, out):
     return n
 
 
+@device
+def number_packed(blocks, node, out):
+    """Number the features of a node for some rows; return how many there are. Mutates: out. Cost: O(features)."""
+    first, end, n = np.int64(blocks.first[node]), np.int64(blocks.first[node + 1]), np.int32(0)
+    p = first_weight(blocks, first) if first < end else np.int64(0)
+    for at in range(first, end):
+        n += np.int32(1)
+        f = blocks.feature[at]
+        out.local[f] = n
+        out.feature[n] = f
+        out.begin[n] = p
+        for part in range(blocks.lanes.shape[1]):
+            p += n_bits(np.uint64(blocks.lanes[at, part]))
+    return n
+
+
+@device
+def score_numbered_packed(blocks, node, batch, i, scale, opened, out):
+    """The same scores as `score_packed`, if the features are numbered. Mutates: out. Cost: O(non-zeros x outputs)."""
+    for c in range(len(out)):
+        out[c] = blocks.bias[node, c]
+    begin, stop = span(batch, i)
+    before, step = np.int64(blocks.first[node]) - 1, scale * blocks.step[node]
+    for j in range(begin, stop):
+        v, number = value(batch, i, j), np.int64(opened.local[feature(batch, j)])
+        if v != 0.0 and number > 0:
+            add_packed(blocks, before + number, opened.begin[number], v * step, out)
+
+
 @kernel
 def find_weights(blocks, node, features, out):
     """The weights of a node for some features, in any order; 0 for unknown ones. Mutates: out.
@@ -607,6 +638,17 @@ def open_outputs(blocks, node, start, out):
     return open_packed(blocks, node, out) if isinstance(blocks, PackedBlocks) else open_node(blocks, node, start, out)
 
 
+def number_features(blocks, node, out):
+    """Number the features of a node for some rows; return how many, or -1: tables need no numbers. Mutates: out."""
+    return number_packed(blocks, node, out) if isinstance(blocks, PackedBlocks) else -1
+
+
+def score_numbered(blocks, node, batch, i, scale, opened, out):
+    """Scores of all outputs of a node whose features are numbered, for row i. Mutates: out."""
+    if isinstance(blocks, PackedBlocks):
+        score_numbered_packed(blocks, node, batch, i, scale, opened, out)
+
+
 def n_known(blocks, node):
     """Number of features of a node."""
     return blocks.first[node + 1] - blocks.first[node] if isinstance(blocks, PackedBlocks) else blocks.n_used[node]
@@ -630,9 +672,24 @@ def _open_outputs(blocks, node, start, out):
     return lambda blocks, node, start, out: open_node(blocks, node, start, out)
 
 
+@overload(number_features, jit_options=DEVICE_OPTIONS)
+def _number_features(blocks, node, out):
+    if blocks.instance_class is PackedBlocks:
+        return lambda blocks, node, out: number_packed(blocks, node, out)
+    return lambda blocks, node, out: np.int32(-1)
+
+
+@overload(score_numbered, jit_options=DEVICE_OPTIONS)
+def _score_numbered(blocks, node, batch, i, scale, opened, out):
+    if blocks.instance_class is PackedBlocks:
+        return lambda blocks, node, batch, i, scale, opened, out: score_numbered_packed(
+            blocks, node, batch, i, scale, opened, out
+        )
+    return lambda blocks, node, batch, i, scale, opened, out: None
+
+
 @overload(n_known, jit_options=DEVICE_OPTIONS)
 def _n_known(blocks, node):
     if blocks.instance_class is PackedBlocks:
         return lambda blocks, node: blocks.first[node + 1] - blocks.first[node]
     return lambda blocks, node: blocks.n_used[node]
-
