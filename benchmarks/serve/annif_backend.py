@@ -1,6 +1,6 @@
 """Annif's own `http` backend against the service: a suggestion, a correction, another suggestion.
 
-python benchmarks/serve/annif_backend.py --annif PATH/TO/bin/annif
+    python benchmarks/serve/annif_backend.py --annif PATH/TO/bin/annif
 """
 
 import argparse

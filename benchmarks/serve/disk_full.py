@@ -1,6 +1,6 @@
 """A disk that fills up: learning is refused with 507, predictions go on, and learning too when there is space again.
 
-python benchmarks/serve/disk_full.py --episodes 50        (as root: it mounts a tmpfs of a few MB)
+    python benchmarks/serve/disk_full.py --episodes 50        (as root: it mounts a tmpfs of a few MB)
 """
 
 import argparse

@@ -113,8 +113,7 @@ def needs_of(options: Options, problem: Problem, spill: bool = False) -> Needs:
         _sorting(n_reached, n_rows, spill),
         24 * max(n_rows, n_reached / _CHUNKS) if spill else 24 * n_reached,
         min(MOST_RECORDS, max(n_used, n_rows * size.n_nonzero)) * (6 + 2 * width)  # the weights of some nodes
-        + 8 * n_features
-        + 8 * width * n_used  # the node that is trained
+        + 8 * n_features + 8 * width * n_used  # the node that is trained
         + n_rows * (28 + 4 * width),  # its rows: the root has all of them
         memory(options, n_used, n_classes, size if sparse else None) + 12 * (n_features - n_used),
         0 if sparse or options.multilabel or not options.neighbors else kept_bytes(n_rows, n_features, n_classes),

@@ -80,7 +80,9 @@ _SCORES = 1 << 22  # of several trees that are computed at a time
 def init(options: Options, n_features: int, n_classes: int = 0) -> State:
     """A tree that is a root without labels."""
     state = {
-        "tree": make(LabelTree, node=_FIRST["node"], output=options.arity, **{"class": max(_FIRST_CLASSES, n_classes)}),
+        "tree": make(
+            LabelTree, node=_FIRST["node"], output=options.arity, **{"class": max(_FIRST_CLASSES, n_classes)}
+        ),
         "blocks": empty_blocks(options, _FIRST["node"], _FIRST["entry"], _FIRST["record"]),
         "scale": make(Scale, feature=n_features),
         "seen": make(Seen),

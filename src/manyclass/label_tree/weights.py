@@ -509,23 +509,6 @@ def score_packed(blocks, node, batch, i, scale, out):
 
 
 @device
-def open_packed(blocks, node, out):
-    """Prepare a node for many rows; return the number of its features. Mutates: out. Cost: O(blocks x outputs)."""
-    first, end, n = np.int64(blocks.first[node]), np.int64(blocks.first[node + 1]), np.int32(0)
-    p = first_weight(blocks, first) if first < end else np.int64(0)
-    for at in range(first, end):
-        n += np.int32(1)
-        f = blocks.feature[at]
-        out.local[f] = n
-        out.feature[n] = f
-        weights = out.weight[n]
-        for c in range(len(weights)):
-            weights[c] = 0.0
-        p = add_packed(blocks, at, p, blocks.step[node], weights)
-    return n
-
-
-@device
 def number_packed(blocks, node, out):
     """Number the features of a node for some rows; return how many there are. Mutates: out. Cost: O(features)."""
     first, end, n = np.int64(blocks.first[node]), np.int64(blocks.first[node + 1]), np.int32(0)
@@ -538,6 +521,18 @@ def number_packed(blocks, node, out):
         out.begin[n] = p
         for part in range(blocks.lanes.shape[1]):
             p += n_bits(np.uint64(blocks.lanes[at, part]))
+    return n
+
+
+@device
+def open_packed(blocks, node, out):
+    """Prepare a node for many rows; return the number of its features. Mutates: out. Cost: O(blocks x outputs)."""
+    n, before = number_packed(blocks, node, out), np.int64(blocks.first[node]) - 1
+    for number in range(1, n + 1):
+        weights = out.weight[number]
+        for c in range(len(weights)):
+            weights[c] = 0.0
+        add_packed(blocks, before + number, out.begin[number], blocks.step[node], weights)
     return n
 
 
