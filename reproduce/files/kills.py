@@ -5,8 +5,8 @@
 A run is killed by SIGKILL again and again until it ends by itself; its model must then be, byte for byte, that of a run
 that nobody disturbed. With `--writers 2`, two processes write the same model at the same time: one of them must be
 refused. `--full`: so many runs whose files may not become larger than a random size, as on a full disk; each must fail
-with an error, leave the old model, and give the same bytes when it is resumed without the limit. The spectral tree has
-no checkpoints and starts again.
+with an error, leave the old model, and give the same bytes when it is resumed without the limit. The spectral tree and
+the label tree out of core (all rows in a temporary file) have no checkpoints and start again.
 """
 
 import argparse
@@ -24,7 +24,16 @@ from pathlib import Path
 
 import numpy as np
 
-ALGORITHMS = ("recall-tree", "label-tree", "one-against-all", "lom-tree", "mlom-tree", "spectral-tree")
+CHECKPOINTS = ("--checkpoint-every", "1500", "--resume")
+OPTIONS = {
+    "recall-tree": CHECKPOINTS,
+    "label-tree": CHECKPOINTS,
+    "one-against-all": CHECKPOINTS,
+    "lom-tree": CHECKPOINTS,
+    "mlom-tree": CHECKPOINTS,
+    "spectral-tree": (),
+    "label-tree-out-of-core": ("--max-memory", "0.0005"),
+}
 REFUSED = "is being written by another process"
 
 
@@ -44,9 +53,8 @@ class Runs:
 
     def __init__(self, algorithm: str, data: Path, chance: random.Random):
         self.folder, self.counts, self.chance = data.parent, Counter[str](), chance
-        options = ["--algorithm", algorithm, "--features", "4096", "--epochs", "2"]
-        if algorithm != "spectral-tree":
-            options += ["--checkpoint-every", "1500", "--resume"]
+        options = ["--algorithm", algorithm.removesuffix("-out-of-core"), "--features", "4096", "--epochs", "2"]
+        options += OPTIONS[algorithm]
         self.command = [sys.executable, "-m", "manyclass", "train", str(data), *options]
         self.older = self.undisturbed("older", "--seed", "1")  # compiles
         self.expected = self.undisturbed("first")
@@ -131,7 +139,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=60_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="write the counts to this file (JSON) after each algorithm")
-    parser.add_argument("--algorithms", nargs="*", default=ALGORITHMS, choices=ALGORITHMS)
+    parser.add_argument("--algorithms", nargs="*", default=list(OPTIONS), choices=list(OPTIONS))
     asked = parser.parse_args()
     chance, failed, found = random.Random(asked.seed), False, {}
     n = len(asked.algorithms)
