@@ -77,7 +77,7 @@ def open_model(path: str, threads: int | None = None) -> Trained:
             hashed=False,
         )
     training, serving = extra.get("training", {}), extra.get("serving", {})
-    if not isinstance(training, dict) or not isinstance(serving, dict):
+    if not _is_record(training) or not _is_record(serving):
         raise ModelFormatError(f"{path}: the record of the training run is invalid.")
     try:
         counts, n_counted = _label_counts(extra.get("labels", {"n_rows": 0, "counts": []}), len(estimator.classes_))
@@ -86,11 +86,23 @@ def open_model(path: str, threads: int | None = None) -> Trained:
     return Trained(estimator, reading, estimator._names, training, counts, n_counted, serving)
 
 
+def _is_record(values: Any) -> bool:
+    """Whether this is what `train` or the service may have written about itself."""
+    counted = ("epochs", "rows", "examples", "pace", "applied")
+    errors = ("progressive_errors", "held_out_errors")
+    return (
+        isinstance(values, dict)
+        and all(type(values[name]) is int and 0 <= values[name] < 2**62 for name in counted if name in values)
+        and all(isinstance(values[name], list) for name in errors if name in values)
+        and all(error is None or type(error) is float for name in errors for error in values.get(name, []))
+    )
+
+
 def _label_counts(values: Any, n_classes: int) -> tuple[np.ndarray, int]:
     """The number of training rows of each class and of all, as stored in a model."""
     counts, n_rows = values["counts"], values["n_rows"]
-    sound = type(n_rows) is int and isinstance(counts, list) and len(counts) <= n_classes
-    if not sound or not all(type(count) is int and 0 <= count <= n_rows < 2**62 for count in counts):
+    sound = type(n_rows) is int and 0 <= n_rows < 2**62 and isinstance(counts, list) and len(counts) <= n_classes
+    if not sound or not all(type(count) is int and 0 <= count <= n_rows for count in counts):
         raise ValueError("the number of training rows of the labels is wrong")
     return np.pad(np.array(counts, np.int64), (0, n_classes - len(counts))), n_rows
 

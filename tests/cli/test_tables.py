@@ -310,6 +310,9 @@ def test_damaged_weights_in_a_model_file_are_refused(call, table):
     del wrong["reading.known"]
     model_file.write("bad", wrong, metadata)
     assert "the arrays of the weighting" in call("predict", "bad", "test.csv").err
+    metadata["extra"]["reading"]["weighting"] = None  # rows without weights have more features
+    model_file.write("bad", arrays, metadata)
+    assert "the weights of the columns are missing" in call("predict", "bad", "test.csv").err
 
 
 def test_a_file_of_fasttext_is_named(call, tmp_path):

@@ -324,6 +324,21 @@ def test_a_model_may_be_called_txt(call, digits):
     assert "not a model and would be overwritten" in call("train", "d.txt", "--model", "d.txt").err
 
 
+def test_a_full_disk_for_temporary_files_is_named(call, digits, monkeypatch):
+    assert call(*SVM, "--epochs", "1").code == 0
+    old = Path("m").read_bytes()
+
+    class Full(io.BytesIO):
+        def write(self, data):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("manyclass.cli.rows.tempfile.TemporaryFile", lambda dir: Full())
+    result = call(*SVM, "--epochs", "1", "--max-memory", "0.0001")
+    folder = os.path.realpath(".")
+    assert f"a temporary file in {folder} could not be written (No space left on device)" in result.err
+    assert Path("m").read_bytes() == old
+
+
 def test_a_bad_line_is_reported_or_skipped(call, digits):
     with open("train.svm", "a") as file:
         file.write("3 1:2 x\n4 7:nan\n")

@@ -23,8 +23,10 @@ from manyclass.core.files import _IN_CODE
 from manyclass.core.labels import first_look, move_table
 from manyclass.core.state import fields_of
 from manyclass.estimators import ESTIMATORS
+from manyclass.io.texts import pack_texts
 from manyclass.jit import python_of
 from manyclass.label_tree.growth import MAX_LEVELS
+from manyclass.trained import open_model
 
 ONLINE = [RecallTreeClassifier, LabelTreeClassifier, LomTreeClassifier, MlomTreeClassifier, OneAgainstAllClassifier]
 
@@ -319,6 +321,64 @@ def test_whole_numbers_become_floats_where_options_are_floats(tmp_path):
     model = LomTreeClassifier(random_state=0).fit(X, y)
     loaded = load_model(change(model, tmp_path / "m", lambda a, m: m["config"].update(rate=4)))
     assert type(loaded._options.rate) is float  # no kernel has to be compiled again
+
+
+def test_long_lists_of_neighbors_take_one_step_for_each_row(tmp_path):
+    """A file of 2 MB with one list of 32,767 rows took a pass over all labels for each of them."""
+    X, y = rows(60, 6, 1)
+    n, n_labels = 32_767, 100_000
+
+    def how(arrays, metadata):
+        last, size = np.full(n_labels, -1, np.int64), np.zeros(n_labels, np.int64)
+        last[0], size[0] = n - 1, n
+        arrays |= {"neighbors.row": np.zeros((n, 1), np.float32), "neighbors.before": np.arange(-1, n - 1)}
+        arrays |= {"neighbors.last": last, "neighbors.size": size, "neighbors.n_rows": np.array([n])}
+        arrays |= {f"neighbors.{name}": np.ones(1) for name in ("factor", "slope", "offset")}
+
+    path = change(LabelTreeClassifier(random_state=0).fit(X, y), tmp_path / "m", how)
+    assert load_model(path).predict(X).shape == y.shape
+    change(load_model(path), path, lambda arrays, metadata: arrays["neighbors.size"].__setitem__(0, n - 1))
+    with pytest.raises(ModelFormatError, match="not the length of the lists"):
+        load_model(path)
+
+
+def test_scales_of_rounded_weights_have_the_right_length(tmp_path):
+    """In files of earlier versions; too many of them took 64 times the memory of the file."""
+    X, y = rows()
+
+    def how(arrays, metadata):
+        del arrays["blocks.step"]
+        arrays["blocks.value_scale"] = np.ones(1000, np.float32)
+
+    with pytest.raises(ModelFormatError, match=r"blocks.value_scale has the wrong length"):
+        load_model(change(LabelTreeClassifier(random_state=0).fit(X, y), tmp_path / "m", how))
+
+
+def test_names_of_labels_require_several_labels_per_row(tmp_path):
+    X, y = rows()
+    names = {f"names.{name}": array for name, array in pack_texts([f"n{i}" for i in range(12)]).items()}
+    model = LabelTreeClassifier(random_state=0).fit(X, y)
+    with pytest.raises(ModelFormatError, match="requires several labels per row"):
+        load_model(change(model, tmp_path / "m", lambda arrays, metadata: arrays.update(names)))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"training": {"progressive_errors": 5}},
+        {"training": {"progressive_errors": [10**400]}},
+        {"training": {"epochs": "x"}},
+        {"serving": {"applied": -1}},
+        {"labels": {"n_rows": 10**20, "counts": []}},
+        {"labels": {"n_rows": -5, "counts": []}},
+    ],
+)
+def test_records_of_other_types_are_refused(tmp_path, record):
+    X, y = rows()
+    model = LabelTreeClassifier(random_state=0).fit(X, y)
+    path = change(model, tmp_path / "m", lambda arrays, metadata: metadata["extra"].update(record))
+    with pytest.raises(ModelFormatError, match="is invalid"):
+        open_model(str(path))
 
 
 # -- save ----------------------------------------------------------------------------------------------------------

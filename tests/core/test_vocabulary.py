@@ -140,6 +140,15 @@ def test_added_classes(model):
     assert clf.predict(rows[:1]) == ["new"]
 
 
+@pytest.mark.parametrize("label", [np.nan, np.inf])
+def test_labels_that_are_no_numbers(many, label):
+    clf = LabelTreeClassifier(random_state=0).fit(*many)
+    for refused in (lambda: clf.add_classes([label]), lambda: clf.rename_classes({0: label})):
+        with pytest.raises(ValueError, match="NaN or infinity"):
+            refused()
+    assert clf.add_classes([1e300]).classes_[-1] == 1e300  # not the largest integer
+
+
 def test_a_removed_class_comes_back(many):
     X, y = many
     clf = RecallTreeClassifier(**SMALL).fit(X[:900], y[:900])
@@ -199,6 +208,8 @@ def test_names_of_columns(tagged):
     with pytest.raises(ValueError, match="'four' is the label of another class"):
         clf.rename_classes({"tag 6": "four"})
     assert clf.explain(X[[0]], label="four").label == "four"
+    with pytest.raises(ValueError, match="two columns with the name 'a'"):
+        LabelTreeClassifier().fit(X, pandas.DataFrame(Y.toarray(), columns=["a", "a", *names[2:]]))
 
 
 def test_explanations_of_merged_classes(many):

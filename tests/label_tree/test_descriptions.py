@@ -81,6 +81,15 @@ def test_a_description_is_a_row_before_the_rows(data):
         np.testing.assert_array_equal(a.predict_topk(data[2], 3)[1], b.predict_topk(data[2], 3)[1])
 
 
+@pytest.mark.parametrize(
+    ("labels", "vectors", "message"),
+    [([1], None, "must be a matrix"), ([1], 3.0, "must be a matrix"), ([np.nan], np.ones((1, 2)), "NaN or infinity")],
+)
+def test_vectors_and_labels_that_are_none(labels, vectors, message):
+    with pytest.raises(ValueError, match=message):
+        LabelTreeClassifier().fit(np.eye(2), [0, 1], label_features=(labels, vectors))
+
+
 @pytest.mark.parametrize("unit", [2.0**-20, 1024.0])
 def test_descriptions_follow_the_weights_of_rows(data, unit):
     X, y = data[0][:300], data[1][:300]

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
 from manyclass import LabelTreeClassifier
-from manyclass.core import prediction
+from manyclass.core import columns, prediction
 from manyclass.datasets import load, tfidf_transformer
 from manyclass.label_tree import model as label_tree_model
 from tests.conftest import make_text
@@ -183,6 +183,36 @@ def test_no_weight_ruins_the_model(text, method):
     for heavy in (1e9, 1e-6):
         model = getattr(LabelTreeClassifier(random_state=0), method)(X, y, sample_weight=np.where(y == 3, heavy, 1.0))
         assert model.score(X[y != 3], y[y != 3]) > 0.9
+
+
+@pytest.mark.parametrize(("length", "weight"), [(1.0, 1e-40), (1e-38, 1.0)])
+def test_a_sum_too_short_to_divide_by_counts_as_none(blobs, length, weight):
+    """The start of a new label would be infinite, and that of its rows not a number."""
+    X, y = blobs
+    model = LabelTreeClassifier(random_state=0).partial_fit(X, y)
+    model.partial_fit(np.vstack([np.full((1, 5), length), X[:1]]), [12, y[0]], sample_weight=[weight, 1.0])
+    assert np.isfinite(model.predict_topk(X, 13)[1]).all()
+    np.testing.assert_array_equal(np.concatenate([model.predict(row[None]) for row in X]), model.predict(X))
+    assert model.partial_fit(X, y).score(X, y) > 0.9
+    model = LabelTreeClassifier(random_state=0).fit(X, y, sample_weight=np.where(y == 0, 1e-40, 1.0))
+    assert model.score(X[y > 0], y[y > 0]) > 0.9
+
+
+def test_sparse_rows_are_made_dense_in_small_blocks(monkeypatch):
+    """If the model was fitted on dense rows, whose columns are centred."""
+    monkeypatch.setattr(columns, "_MOST_DENSE", 2000)
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 6, 200)
+    X = np.eye(20)[y] + 0.1 * rng.normal(size=(200, 20))
+    X = np.pad(X, ((0, 0), (0, 380))).astype(np.float32)
+    model, sizes, dense = LabelTreeClassifier(neighbors=False, random_state=0).fit(X, y), [], columns.dense
+    expected = model.predict_topk(X, 3)
+    monkeypatch.setattr(columns, "dense", lambda batch, n: sizes.append(len(batch.indptr) - 1) or dense(batch, n))
+    found = model.predict_topk(sp.csr_array(X), 3)
+    np.testing.assert_array_equal(found[0], expected[0])
+    model.predict_proba(sp.csr_array(X))
+    model.partial_fit(sp.csr_array(X), y)
+    assert max(sizes) == 5
 
 
 def test_in_fit_only_the_ratios_of_weights_count(text):

@@ -9,6 +9,7 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, BinaryIO, NamedTuple
@@ -210,7 +211,8 @@ class RowStore:
         if self.in_memory:
             return self._joined()
         self._spill()
-        return self._mapped()
+        with _named_errors(self._folder):
+            return self._mapped()
 
     def _mapped(self) -> Chunk:
         """All rows of the file as features, in another file: the system keeps as much of it in memory as there is."""
@@ -314,8 +316,10 @@ class RowStore:
         offset = file.seek(0, os.SEEK_END)
         X = chunk.X
         arrays = (X.indptr, X.indices, X.data, chunk.weights, chunk.labels, _label_pointer(chunk))
-        for array, kind in zip(arrays, _KINDS, strict=True):
-            file.write(np.ascontiguousarray(array, kind).data)
+        with _named_errors(self._folder):
+            for array, kind in zip(arrays, _KINDS, strict=True):
+                file.write(np.ascontiguousarray(array, kind).data)
+            file.flush()
         return _Record(offset, X.shape[0], X.nnz, len(chunk.labels))
 
     def _bucket(self, number: int) -> Chunk:
@@ -377,6 +381,16 @@ class PipeRows:
     def position(self, n_rows: int) -> tuple[int, int | None]:
         """The bytes read so far; how many there are is unknown."""
         return self.source.position
+
+
+@contextmanager
+def _named_errors(folder: str) -> Iterator[None]:
+    """A full disk is reported with the folder of the temporary files, which have no names."""
+    try:
+        yield
+    except OSError as error:
+        what = f"a temporary file in {folder} could not be written ({error.strerror or error})"
+        raise OSError(error.errno, f"{what}: free some space, or use a larger --max-memory") from error
 
 
 def _map(file: BinaryIO, kind: str, size: int) -> np.ndarray:

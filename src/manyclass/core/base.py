@@ -16,7 +16,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from .calibration import weights_like_new_rows
 from .classes import ClassIndex, in_order_of_appearance
-from .columns import apply, column_sizes, measure
+from .columns import apply, column_sizes, measure, most_rows
 from .explanation import ExplanationMixin
 from .files import FilesMixin
 from .invariants import check_training
@@ -167,7 +167,7 @@ class ManyClassifier(
         text = sp.issparse(X) and X.shape[1] > TEXT_FEATURES
         if not text and learns_online(self) and hasattr(self._options, "update"):
             largest = np.zeros(X.shape[1])
-            for first, last in blocks(len(weights), _CHUNK):
+            for first, last in blocks(len(weights), most_rows(self._state, _CHUNK)):
                 batch = apply(self._state, as_batch(rows_between(X, first, last)))
                 largest = np.maximum(largest, column_sizes(batch, weights[first:last], X.shape[1]).value)
             self._state["scale"].inverse[:] = np.where(largest > SMALLEST, 1 / np.maximum(largest, SMALLEST), 0)
@@ -291,8 +291,8 @@ class ManyClassifier(
 
     def _learn(self, X, order, labels, weights, epoch: int, progress: Progress | None = None) -> None:
         """Learn the rows in `order`, a chunk at a time."""
-        for begin in range(0, len(order), _CHUNK):
-            part = order[begin : begin + _CHUNK]
+        for first, last in blocks(len(order), most_rows(self._state, _CHUNK)):
+            part = order[first:last]
             chosen = labels.rows(part) if isinstance(labels, Labels) else labels[part]
             self._learn_batch(as_batch(X[part]), chosen, weights[part], epoch)
             if progress is not None:
@@ -310,7 +310,7 @@ class ManyClassifier(
             self._learn(X, np.arange(len(labels)), labels, weights, epoch)
             return
         self._state["replay"] = with_labels(self._state.get("replay") or new_replay(), len(self._index))
-        for first, last in blocks(len(labels), _CHUNK):
+        for first, last in blocks(len(labels), most_rows(self._state, _CHUNK)):
             rows = rows_between(X, first, last)
             self._learn_chunk(rows, as_batch(rows), labels[first:last], weights[first:last], epoch)
 

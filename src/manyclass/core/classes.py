@@ -93,7 +93,7 @@ class ClassIndex:
     def as_known(self, labels: np.ndarray) -> np.ndarray:
         """Integers stored as floats become integers again where the known labels are integers."""
         whole = labels.dtype.kind == "f" and np.asarray(self._first()).dtype.kind in "iu"
-        if whole and np.all(labels == np.floor(labels)):
+        if whole and np.all((labels == np.floor(labels)) & (np.abs(labels) < 2.0**63)):
             return labels.astype(np.int64)
         return labels
 

@@ -18,6 +18,7 @@ from .state import Array, Field, State
 FAR = 4.0
 _FAR_FROM_ZERO = 2.0  # standard deviations
 _AT_A_TIME = 1 << 20  # values
+_MOST_DENSE = 1 << 25  # values of rows that are centred at a time
 _LARGE = 0.9  # of the columns are not larger than usual; rare words have large weights
 
 
@@ -121,6 +122,11 @@ def is_centred(state: State) -> bool:
     return "scaling" in state and bool(state["scaling"].shift.any())
 
 
+def most_rows(state: State, most: int) -> int:
+    """Rows that `apply` should get at a time, at most `most`: centred rows are dense, which takes memory."""
+    return min(most, max(1, _MOST_DENSE // len(state["scaling"].shift))) if is_centred(state) else most
+
+
 def apply(state: State, batch: Batch, centred: bool | None = None) -> Batch:
     """The rows in the units of a trained model; `centred` is what `is_centred` returns, if known."""
     columns = state.get("scaling")
@@ -131,7 +137,9 @@ def apply(state: State, batch: Batch, centred: bool | None = None) -> Batch:
             return Csr(batch.indptr, batch.indices, batch.values * columns.factor[batch.indices])
         batch = dense(batch, len(columns.shift))  # a zero is no longer zero
     with np.errstate(over="ignore"):  # scores that are not finite are an error later
-        return Dense((batch.values - columns.shift) * columns.factor)
+        values = batch.values - columns.shift
+        values *= columns.factor
+        return Dense(values)
 
 
 def dense(batch: Batch, n_features: int) -> Dense:

@@ -278,12 +278,16 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
     for name, value in fitted.items():
         setattr(out, name, value)
     out._check_kept()
+    several = getattr(out, "_multilabel", False)
+    need(out._names is None or several, "labels have names, which requires several labels per row.")
     need(isinstance(metadata["extra"], dict), "the metadata has the wrong type.")
     out._extra = dict(metadata["extra"])
     if "reading" in out._extra:
         counted = {name.removeprefix("reading."): array for name, array in ours.items() if name.startswith("reading.")}
         out._extra["reading"] = reading = Reading.from_dict(out._extra["reading"], counted)
         need(reading.width == n, f"rows are read with {reading.width} features, but the model has {n}.")
+        weighted = not reading.weighted or reading.weighting is not None
+        need(weighted, "the weights of the columns are missing.")
     return out
 
 

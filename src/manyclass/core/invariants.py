@@ -133,4 +133,5 @@ def check_seen(seen: Seen, n_classes: int) -> None:
     """Counts within their limits."""
     need_range("seen.n_labels", seen.n_labels, 0, n_classes + 1)
     need_range("seen.n_rows", seen.n_rows, 0, 1 << 62)
-    need(seen.mass[0] >= 0 and seen.wrong_mass[0] >= 0, "seen.mass or seen.wrong_mass is below 0.")
+    sound = 0 <= seen.mass[0] < np.inf and 0 <= seen.wrong_mass[0] < np.inf
+    need(sound, "seen.mass or seen.wrong_mass is below 0 or not finite.")

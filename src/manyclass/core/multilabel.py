@@ -1,5 +1,6 @@
 """Classifiers that learn all rows at once in `fit`, and accept several labels per row as a matrix of zeros and ones."""
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
 from operator import add
@@ -240,6 +241,7 @@ class MultilabelClassifier(ManyClassifier):
     def _check_kept(self) -> None:
         super()._check_kept()
         several = type(self._multilabel) is bool and isinstance(self._labels_per_row, float)
+        several = several and 0 <= self._labels_per_row < np.inf
         if not several or self._options.multilabel != self._multilabel:
             raise ValueError("the number of labels per row is invalid")
         if self._multilabel and not (type(self._sparse_y) is bool and isinstance(self._y_dtype, np.dtype)):
@@ -428,7 +430,11 @@ def params_for_threshold(rng) -> dict[str, Any]:
 
 def column_names(y: Any, n_columns: int) -> list[str]:
     """The names of the columns of y, or the numbers of its `n_columns` columns if they have none."""
-    return [str(name) for name in getattr(y, "columns", range(n_columns))]
+    names = [str(name) for name in getattr(y, "columns", range(n_columns))]
+    if len(set(names)) < len(names):
+        repeated = next(name for name, n in Counter(names).items() if n > 1)
+        raise ValueError(f"y has two columns with the name {repeated!r}.")
+    return names
 
 
 def labels_of(matrix: sp.csr_array) -> Labels:

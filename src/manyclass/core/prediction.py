@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from .calibration import apply as calibrated
 from .classes import ClassIndex
-from .columns import apply, is_centred
+from .columns import apply, is_centred, most_rows
 from .inputs import Batch, Csr, Dense, is_inside
 from .locks import LockOfEstimator, ModelLock, reads
 from .protocol import Labels, Model, Predictions, Scored, as_labels
@@ -388,7 +388,7 @@ class PredictionMixin:
             return model.predict(options, self._state, self._batch(rows_between(X, *block)), k, n_classes)
 
         threads = min(n_threads(self.n_jobs), -(-X.shape[0] // few))
-        most = getattr(model, "MOST_ROWS", BLOCK)
+        most = most_rows(self._state, getattr(model, "MOST_ROWS", BLOCK))
         if k > 1:  # keep the scores of all candidates within about 64 MB
             most = min(most, max(1, (1 << 23) // max(1, model.width(options, self._state))))
         ranges = list(blocks(X.shape[0], min(most, -(-X.shape[0] // threads))))
@@ -448,7 +448,7 @@ class PredictionMixin:
     def _scoring_blocks(self, n: int, beam: int = 0):
         """Row ranges whose candidates and scores take at most about 50 MB."""
         width = max(1, self._model.width(self._scoring_options(beam), self._state))
-        return blocks(n, min(BLOCK, max(1, (1 << 22) // width)))
+        return blocks(n, most_rows(self._state, min(BLOCK, max(1, (1 << 22) // width))))
 
     def _score(self, X, beam: int = 0) -> Scored:
         found = self._model.score(self._scoring_options(beam), self._state, self._batch(X))
@@ -494,6 +494,8 @@ class PredictionMixin:
 
     def _batch(self, X) -> Batch:
         """The rows for a kernel, in the units of the model."""
+        if X.shape[1] != self.n_features_in_:  # the command line and the service do not check the rows that they read
+            raise ValueError(f"The rows have {X.shape[1]} features, the model {self.n_features_in_}.")
         return apply(self._state, as_batch(X))
 
     def _check_inputs(self, X):

@@ -230,13 +230,16 @@ def _depths(parent: np.ndarray, keys: np.ndarray) -> np.ndarray:
     if parent[0] != -1:
         raise ValueError(f"Node 0 must be the root, with parent -1, not {parent[0]}.")
     depth, level, at = np.zeros(n, np.int32), np.arange(1, n), parent[1:]
+    n_above = 0
     for step in range(1, MAX_DEPTH + 1):
         depth[level] = step
+        n_above += len(level)
         inner = at > 0
         level, at = level[inner], parent[at[inner]]
+        if n_above > _MOST_ABOVE + _ABOVE_EACH * n:
+            average = f"more than {_MOST_ABOVE / n + _ABOVE_EACH:.0f} levels on average, or a cycle"
+            raise ValueError(f"The hierarchy of {n} nodes is too deep: {average}.")
         if not len(level):
-            if depth.sum(dtype=np.int64) > _MOST_ABOVE + _ABOVE_EACH * n:
-                raise ValueError(f"The hierarchy of {n} nodes is too deep: {depth.mean():.0f} levels on average.")
             return depth
     chain, above = {int(level[0]): 0}, int(parent[level[0]])
     while above > 0 and above not in chain:

@@ -165,6 +165,8 @@ def check_labels(y: Any, name: str = "y") -> None:
         labels = np.fromiter(y, object, len(y))  # numpy converts numbers among text to text
     if labels.dtype.kind in "mM":
         raise ValueError(f"{name} contains dates or times: convert them to text, for example with .astype(str).")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError(f"{name} contains NaN or infinity.")
     if labels.ndim == 1 and labels.dtype.kind in "OS":
         _check_objects(labels.tolist(), name)
 

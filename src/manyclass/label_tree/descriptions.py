@@ -30,6 +30,8 @@ def split_descriptions(label_features: Any) -> tuple[np.ndarray, Any]:
         raise ValueError(f"label_features describes a label twice: {unique[count > 1][0]!r}.")
     if not hasattr(vectors, "shape"):
         vectors = np.asarray(vectors)
+    if len(vectors.shape) != 2:
+        raise ValueError("label_features: the vectors must be a matrix with one row per label.")
     if vectors.shape[0] != len(labels):
         raise ValueError(f"label_features has {len(labels)} labels but {vectors.shape[0]} vectors.")
     return labels, vectors

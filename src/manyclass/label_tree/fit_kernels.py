@@ -28,7 +28,18 @@ from ..core.rng import uniform
 from ..core.state import Array
 from ..jit import device, inlined, kernel
 from .kernels import SMALLEST_GRADIENT
-from .weights import LANES, STEPS, OpenNode, close_node, make_open_node, n_bits, plain, score_row, step_row
+from .weights import (
+    LANES,
+    SHORTEST_SUM,
+    STEPS,
+    OpenNode,
+    close_node,
+    make_open_node,
+    n_bits,
+    plain,
+    score_row,
+    step_row,
+)
 
 VOTE_SMOOTHING = np.float32(1.0)  # mass of usual outputs that every feature is assumed to have seen
 HINGE_CURVATURE, LOG_CURVATURE = 2.0, 0.25  # the largest second derivatives of the losses
@@ -285,7 +296,8 @@ def start_weights(n, n_outputs, start, trainer):
             trainer.usual[c] += abs(total[at, c])
         all_mass += trainer.mass[at]
     for c in range(width):
-        length[c] = np.float32(start.cosine / math.sqrt(sq_norm[c])) if sq_norm[c] > 0.0 else np.float32(0.0)
+        long = sq_norm[c] > SHORTEST_SUM
+        length[c] = np.float32(start.cosine / math.sqrt(sq_norm[c])) if long else np.float32(0.0)
         trainer.usual[c] = max(trainer.usual[c] / max(all_mass, np.float32(1e-30)), np.float32(1e-6))
     for at in range(1, n + 1):
         for c in range(width):

@@ -369,6 +369,7 @@ def arrays_from_file(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         if f"{name}step" not in out:
             scale, value = out.pop(f"{name}value_scale", None), out[f"{name}value"].astype(np.float32)
             if scale is not None:  # a rounded file
+                need(len(scale) == -(-len(value) // RUN), f"{name}value_scale has the wrong length.")
                 value *= np.repeat(scale, RUN)[: len(value)]
             out[f"{name}value"], out[f"{name}step"] = _as_steps(out[f"{name}first"], out[f"{name}lanes"], value)
             out[f"{name}begin"] = np.ascontiguousarray(out[f"{name}begin"][::EVERY])

@@ -229,9 +229,10 @@ def check_neighbors(neighbors: Neighbors, n_features: int) -> None:
     length = np.zeros(len(neighbors.size), np.int64)
     label = np.flatnonzero(neighbors.last >= 0)
     at = neighbors.last[label]
-    while len(at) and length.max() < _MOST_VALUES:
+    for _ in range(int(neighbors.size.max(initial=0))):
         length[label] += 1
         label, at = label[before[at] >= 0], before[at][before[at] >= 0]
+    need(not len(at), "neighbors.size is not the length of the lists.")
     need(np.array_equal(length, neighbors.size), "neighbors.size is not the length of the lists.")
     for name in ("factor", "slope", "offset"):
         value = float(getattr(neighbors, name)[0])

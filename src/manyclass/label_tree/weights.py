@@ -27,6 +27,7 @@ LANES = 16  # outputs whose sums are kept in registers at a time; the width of a
 SIZES = 48  # sizes of tables: powers of two
 EVERY = 16  # features between two whose first weight is stored
 STEPS = 127 * 256  # up to the largest weight of a node, in packed blocks; int8 files have 127 for some weights
+SHORTEST_SUM = 1e-60  # squared length; a shorter running sum counts as none: 1 / length would not be finite
 _SMALLEST_TABLE = 8
 _MOST_STEPS = 256  # per entry of a table in a file, when all its features are searched; chance takes one or two
 
@@ -330,7 +331,7 @@ def score_node(blocks, node, batch, i, scale, start, scratch, out):
     if has_start(blocks, node):
         add_found(blocks.total, n, scratch, scratch.mean)
         for c in range(width):
-            if blocks.sq_norm[node, c] > 0.0:
+            if blocks.sq_norm[node, c] > SHORTEST_SUM:
                 out[c] += np.float32(start / math.sqrt(blocks.sq_norm[node, c])) * scratch.mean[c]
 
 
@@ -349,7 +350,7 @@ def add_found(values, n, scratch, out):
 def has_start(blocks, node):
     """Whether an output of the node has a running sum. Cost: O(outputs)."""
     for c in range(blocks.sq_norm.shape[1]):
-        if blocks.sq_norm[node, c] > 0.0:
+        if blocks.sq_norm[node, c] > SHORTEST_SUM:
             return True
     return False
 
@@ -399,7 +400,7 @@ def open_node(blocks, node, start, out):
     width = blocks.weight.shape[1]
     for c in range(width):
         sq_norm = blocks.sq_norm[node, c]
-        out.length[c] = np.float32(start / math.sqrt(sq_norm)) if sq_norm > 0.0 else np.float32(0.0)
+        out.length[c] = np.float32(start / math.sqrt(sq_norm)) if sq_norm > SHORTEST_SUM else np.float32(0.0)
     first, with_start = blocks.first[node], has_start(blocks, node)
     n = np.int32(0)
     for at in range(first, first + blocks.mask[node] + 1):
@@ -583,7 +584,8 @@ def square_sums(blocks, node, out):
 def lengths_of(blocks: Blocks, node: int, start: float) -> np.ndarray:
     """start / length of the running sum of each output of a node."""
     sq_norm = blocks.sq_norm[node]
-    return np.where(sq_norm > 0, start / np.sqrt(np.where(sq_norm > 0, sq_norm, 1)), 0).astype(np.float32)
+    long = sq_norm > SHORTEST_SUM
+    return np.where(long, start / np.sqrt(np.where(long, sq_norm, 1)), 0).astype(np.float32)
 
 
 def packed(first: Array, bias: Array, step: Array, feature: Array, lanes: Array, value: Array) -> PackedBlocks:

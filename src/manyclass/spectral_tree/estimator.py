@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.base import ManyClassifier
-from ..core.columns import apply, measure
+from ..core.columns import apply, measure, most_rows
 from ..core.learners import SGD, AdaGrad, NormalizedAdaGrad, resolve
 from ..core.locks import reads
 from ..core.losses import LOSSES
@@ -21,6 +21,7 @@ from ..core.options import check_options, flag, integer, one_of, real
 from ..core.prediction import n_threads
 from ..core.protocol import as_labels
 from ..core.validation import (
+    BLOCK,
     NARROW,
     as_batch,
     as_indicator,
@@ -440,7 +441,7 @@ class SpectralFilter(TransformerMixin, BaseEstimator):
         check_options(self, ("beam",))
         options = self._options._replace(beam=int(_or(self.beam, self._options.beam)))
         nodes, sizes, labels = nodes_of(self._state, X.shape[1]), [], []
-        for first, last in blocks(X.shape[0]):
+        for first, last in blocks(X.shape[0], most_rows(self._state, BLOCK)):
             batch = unit_rows(options, apply(self._state, as_batch(rows_between(X, first, last))))
             found = find_candidates(options, nodes, None, batch)
             sizes.append(found.size)
