@@ -61,7 +61,7 @@ def test_metrics_of_one_label_per_row(call, digits, model):
     np.fill_diagonal(matrix, 0)
     most = result["most_confused"][0]
     assert most["rows"] == matrix.max() == matrix[most["true"], most["predicted"]]
-    assert matrix[worst["label"]].max() == matrix[worst["label"], worst["mostly_predicted"]]
+    assert matrix[worst["label"]].max() == matrix[worst["label"], worst["most_confused_with"]]
     probability = model.predict_proba(X).max(axis=1)
     bins = np.minimum((probability * 10).astype(int), 9)
     assert result["reliability"]["rows"] == np.bincount(bins, minlength=10).tolist()

@@ -315,6 +315,40 @@ def test_damaged_weights_in_a_model_file_are_refused(call, table):
     assert "the weights of the columns are missing" in call("predict", "bad", "test.csv").err
 
 
+def test_json_lines_without_the_columns_of_the_model(call, table):
+    assert call(*TRAIN).code == 0
+    rows = frame(5, 3).to_dict("records")
+    lines = [json.dumps({name: row[name] for name in ("title", "kind")}) + "\n" for row in rows]
+    Path("some.jsonl").write_text("".join(lines))
+    for command in ("predict", "evaluate"):
+        result = call(command, "m", "some.jsonl")
+        assert result.code == 0 and "some.jsonl: no row has the columns" in result.err and "'colour'" in result.err
+    Path("none.jsonl").write_text('{"titel": "a sock", "kind": "kind 1"}\n')
+    result = call("predict", "m", "none.jsonl")
+    assert result.code == 1 and "the first rows have none of the columns 'title'" in result.err
+
+
+def test_labels_that_may_not_be_meant(call, table, tmp_path):
+    tags = ["red", "blue", "green", "big", "small", "old", "new", "hot"]
+    rows = [f'"{tags[i % 8]}, {tags[i * i % 7]}, {tags[i // 5 % 8]}",word {i % 9}\n' for i in range(300)]
+    (tmp_path / "tags.csv").write_text("kind,text\n" + "".join(rows))
+    result = call("train", "tags.csv", "--label", "kind", "--model", "t")
+    assert "most labels contain ','" in result.err and "--label-separator ','" in result.err
+    assert "contain" not in call("train", "tags.csv", "--label", "kind", "--model", "u", "--label-separator", ",").err
+    rows = [f'{["refund", "refund ", "Refund", "size"][i % 4]!r},word {i % 4}\n'.replace("'", '"') for i in range(40)]
+    (tmp_path / "cases.csv").write_text("kind,text\n" + "".join(rows))
+    err = call("train", "cases.csv", "--label", "kind", "--model", "v").err
+    assert "differ only in case or spaces are different classes: 'refund' and 'refund ', 'refund' and 'Refund'" in err
+    assert "different classes" not in call(*TRAIN).err
+
+
+def test_a_threshold_below_which_labels_are_left_out_is_reported(call, table):
+    assert call(*TRAIN).code == 0
+    assert "above the threshold, and perhaps more" in call("predict", "m", "test.csv", "--threshold", "0").err
+    assert "above the threshold" not in call("predict", "m", "test.csv", "--threshold", "0", "--top-k", "10").err
+    assert "above the threshold" not in call("predict", "m", "test.csv", "--threshold", "0.4").err
+
+
 def test_a_file_of_fasttext_is_named(call, tmp_path):
     (tmp_path / "train.txt").write_text("__label__fruit a red apple\n")
     result = call("train", "train.txt", "--model", "m.model")

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from manyclass.io import Reading, Source
-from manyclass.io.column_kinds import find_kinds, has_decimal_comma, is_month_first, parse_date
+from manyclass.io.column_kinds import find_kinds, is_month_first, parse_date, with_decimal_comma, with_point
 from manyclass.io.tables import table_rows
+from manyclass.io.values import is_number
 
 N = 200
 NUMBERS = [str(i * i % 37) for i in range(N)]
@@ -102,10 +103,28 @@ def test_the_order_of_dates_is_that_of_the_column():
 
 
 def test_decimal_commas():
-    for cells in (["3,14"], ["1,234", "0,5"], ["0,125"], ["-1234,567", 2.5, None], ["1,5e3", "n/a"]):
-        assert has_decimal_comma(cells), cells
-    for cells in (["1,234", "12,345"], ["3,14", "3.14"], ["1,234,567"], ["1.234,5"], ["a,b"], ["3"], []):
-        assert not has_decimal_comma(cells), cells
+    for cells in (["3,14"], ["1,234", "0,5"], ["0,125"], ["-1234,567", 2.5, None], ["1,5e3", "n/a"], ["1.234,5"],
+                  ["1.234.567", "70.442"]):  # fmt: skip
+        assert with_decimal_comma({"a": cells}) == ["a"], cells
+    for cells in (["1,234", "12,345"], ["3,14", "3.14"], ["1,234,567"], ["a,b"], ["3"], ["70.442"], ["1.5", "1.234"]):
+        assert with_decimal_comma({"a": cells}) == [], cells
+
+
+def test_points_between_thousands_where_other_columns_have_decimal_commas():
+    kilobytes, price, width = ["70.442", "9.780", "512"], ["3,5", "12,25", "1.234,5"], ["1.5", "2.25"]
+    assert with_decimal_comma({"kB": kilobytes, "price": price}) == ["kB", "price"]
+    assert with_decimal_comma({"kB": kilobytes, "price": price, "width": width}) == ["price"]
+    assert [float(with_point(cell)) for cell in (*kilobytes, *price)] == [70442, 9780, 512, 3.5, 12.25, 1234.5]
+    assert not is_number(with_point("1.5"))
+
+
+def test_a_few_cells_that_are_no_dates_are_missing():
+    dates = [f"2024-01-{day:02}" for day in range(1, 29)] * 10
+    assert find_kinds({"when": dates}, True)["mixed dates"] == []
+    kinds = find_kinds({"when": [*dates, "soon", "later"]}, True)
+    assert kinds["date"] == kinds["mixed dates"] == ["when"]
+    assert find_kinds({"when": [*dates, *["soon"] * 20]}, True)["date"] == []
+    assert parse_date("21 Nov 1999 01:30:56 +0100").year == 1999
 
 
 @pytest.mark.parametrize("options", [{"date": ("d",)}, {"weighted": True}])
@@ -157,7 +176,8 @@ def test_decimal_commas_are_read_as_such(make, read, refused):
     assert stored.decimal_comma == ("n",)
     assert read(make("b.csv", "n;y\n1,234;a\n"), stored).X.data.tolist() == pytest.approx([1.234])
     assert table_rows([{"n": "3,5"}, {"n": 3.5}], stored).data.tolist() == [3.5, 3.5]
-    assert "'1.234' in the numeric column" in str(refused(make("b.csv", "n;y\n1.234;a\n"), stored))
+    assert read(make("b.csv", "n;y\n1.234;a\n"), stored).X.data.tolist() == [1234]
+    assert "'1.5' in the numeric column" in str(refused(make("b.csv", "n;y\n1.5;a\n"), stored))
     plain = Source(make("b.csv", "n;y\n3.5;a\n"), reading).reading
     assert plain.decimal_comma == () and "'3,5' in the numeric column" in str(refused(path, plain))
 

@@ -147,7 +147,7 @@ def sections(metrics: dict[str, Any]) -> Iterator[Section]:
         labels = [(table_label(row["label"]), f"{row['rows']:,}") for row in unknown]
         yield Section("Unknown labels", ("label", "rows"), labels)
     if worst := metrics["worst_classes"]:
-        names = ("label", "rows", "precision", "recall", "F1", *(() if several else ("mostly predicted",)))
+        names = ("label", "rows", "precision", "recall", "F1", *(() if several else ("most confused with",)))
         yield Section("Worst classes", names, [_class_row(row) for row in worst], (0, 5))
     if confused := metrics["most_confused"]:
         pairs = [(table_label(pair["true"]), table_label(pair["predicted"]), f"{pair['rows']:,}") for pair in confused]
@@ -186,7 +186,7 @@ def frequency_range(group: dict[str, Any]) -> str:
 
 def _class_row(row: dict[str, Any]) -> tuple[str, ...]:
     shares = [percent(row[name]) for name in ("precision", "recall", "f1")]
-    other = [table_label(row["mostly_predicted"])] if "mostly_predicted" in row else []
+    other = [table_label(row["most_confused_with"])] if "most_confused_with" in row else []
     return (table_label(row["label"]), f"{row['rows']:,}", *shares, *other)
 
 

@@ -259,7 +259,7 @@ class Evaluation:
                 "precision": float(counts.precision[i]),
                 "recall": float(counts.recall[i]),
                 "f1": float(f1[i]),
-                **({} if self.several else {"mostly_predicted": self.labels[instead[i]] if i in instead else ""}),
+                **({} if self.several else {"most_confused_with": self.labels[instead[i]] if i in instead else ""}),
             }
             for i in order.tolist()
             if f1[i] < 1

@@ -16,7 +16,7 @@ from ..core import model_file
 from ..core.model_file import ModelFormatError, check_target, lock
 from ..core.model_file import replaced as replaced
 from ..io import COLUMN_KINDS, DELIMITERS, TABLES, Reading, Source, known_format
-from ..io.errors import optional_module
+from ..io.errors import optional_module, shown
 from ..io.lines import compression
 from ..io.reading import CELL_FORMATS
 from ..io.source import named_format as named_format
@@ -86,7 +86,9 @@ def open_source(
 
 
 def unknown_features(source: Source) -> list[str]:
-    """A warning if the rows that were read have features that the model does not know."""
+    """Warnings if the rows that were read lack columns, or have features that the model does not know."""
+    if absent := source.absent_columns:
+        return [f"{source.path}: no row has the columns {', '.join(map(shown, absent))}, which the model uses."]
     if source.reading.hashed or not source.n_beyond:
         return []
     what = f"{source.n_beyond:,} values have indices beyond the {source.reading.width:,} features of the model"

@@ -25,7 +25,9 @@ def run(model: str, depth: int, topics: bool, labels: bool, picture: str | None,
     trained = open_model(model)
     clf = trained.estimator
     if labels:
-        for number, label in enumerate(trained.labels(slice(None))):
+        index = trained.estimator._index
+        numbers = [number for number in range(len(index)) if index.is_current(number)]
+        for number, label in zip(numbers, trained.labels(numbers), strict=True):
             print(printable(f"{number}\t{escape(label)}", sys.stdout))
         return
     nodes = [node for node in nodes_with_labels(clf) if node["depth"] <= depth]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
+from numba.core import event
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -58,20 +59,21 @@ def warn(warnings: Iterable[str]) -> None:
 
 @contextmanager
 def notice_if_slow() -> Iterator[None]:
-    """Explain a delay of some seconds: the first use of an algorithm compiles it."""
+    """Explain a delay of some seconds, if it is the compilation of kernels that are not in the cache."""
 
     def notice() -> None:
-        if not _noticed.is_set():
+        if compiling.buffer and not _noticed.is_set():
             _noticed.set()
             stderr.print("Compiling for the first use (up to a minute; cached on disk for the next time) ...")
 
     timer = threading.Timer(3.0, notice)
     timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+    with event.install_recorder("numba:compile") as compiling:
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 @contextmanager

@@ -52,11 +52,12 @@ def run(**options: Any) -> None:
     trained = open_model(plan.model, plan.threads)
     source = open_source(plan.data, plan.reading, trained.reading, labelled=False, keep=plan.keep or ())
     layout = Layout(plan, trained, source)
-    n_noted, empty = 0, dict(enumerate(layout.kept))  # columns without a cell so far
+    n_noted, n_full, empty = 0, 0, dict(enumerate(layout.kept))  # columns without a cell so far
     with _writer(plan, layout) as write:
         for chunk in source.chunks():
             rows = list(_rows(trained, chunk, plan, layout.note))
             n_noted += sum(bool(row.note) for row in rows)
+            n_full += sum(len(row.scores) == layout.k < layout.n_classes for row in rows)
             empty = {place: name for place, name in empty.items() if all(row.kept[place] is None for row in rows)}
             write(rows)
     if source.n_skipped:
@@ -64,6 +65,9 @@ def run(**options: Any) -> None:
     warn(unknown_features(source))
     if empty and source.n_rows:
         print(printable(f"manyclass: no row has a value of {', '.join(empty.values())}.", sys.stderr), file=sys.stderr)
+    if n_full and plan.threshold is not None:
+        more = f"have {layout.k} labels above the threshold, and perhaps more: use a larger --top-k"
+        warn([f"{n_full:,} of {source.n_rows:,} rows {more}."])
     if n_noted:
         rest = "They are predicted as an empty row is."
         print(f"manyclass: {n_noted:,} of {source.n_rows:,} rows have {layout.note}. {rest}", file=sys.stderr)
@@ -168,7 +172,8 @@ class Layout:
 
     def __init__(self, plan: Plan, trained: Trained, source: Source) -> None:
         self.trained, self.paths = trained, plan.path is not None
-        self.k = 1 if self.paths else min(plan.top_k, trained.estimator._index.n_current)
+        self.n_classes = trained.estimator._index.n_current
+        self.k = 1 if self.paths else min(plan.top_k, self.n_classes)
         self.note = "no known word" if source.reading.text else "no known feature"
         self.kept, self.safe = list(plan.keep or []), plan.spreadsheet_safe
         self.notes = ["note"] if source.reading.text else []  # its column

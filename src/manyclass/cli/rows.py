@@ -29,6 +29,7 @@ WINDOW = 1 << 14  # rows read together
 _N_BUCKETS = 128
 _HELD_OUT_SHARE, _MOST_HELD_OUT = 0.02, 2048
 _COLUMNS_SHOWN = 10
+_SEPARATORS = (",", ";", "|")  # that may stand between several labels in one cell
 
 
 class _Record(NamedTuple):
@@ -153,6 +154,11 @@ class RowStore:
     def only_label(self) -> Any:
         """The label of all rows, if they have one each and the same; otherwise None."""
         return self._sorted.only if self.features.reading.labels == "one" else None
+
+    @property
+    def doubtful_labels(self) -> Iterator[str]:
+        """Warnings of labels that may not be what was meant."""
+        return self._sorted.doubtful(self.features.reading)
 
     @property
     def n_learned(self) -> int:
@@ -496,6 +502,10 @@ def warn_late_columns(source: Source) -> None:
     )
 
 
+def _plain(label: str) -> str:
+    return " ".join(label.split()).casefold()
+
+
 class SortedLabels:
     """Whether rows with the same label follow each other far more often than in random order."""
 
@@ -519,6 +529,27 @@ class SortedLabels:
     def only(self) -> Any:
         """The only label, or None."""
         return self._last if len(self._counts) == 1 else None
+
+    def doubtful(self, reading: Reading) -> Iterator[str]:
+        """Warnings of cells that look like several labels, and of labels that differ only in case or spaces."""
+        if reading.label_kind != "text":
+            return
+        cells = self._counts if reading.labels == "one" and reading.label is not None else {}
+        for separator in _SEPARATORS:
+            several = {cell: n for cell, n in cells.items() if separator in cell}
+            parts = {part.strip() for cell in several for part in cell.split(separator)}
+            if 2 * sum(several.values()) > self.n_labels and 2 * len(parts) < len(several):
+                yield (
+                    f"most labels contain {separator!r}, such as {shown(next(iter(several)))}. If they are several "
+                    f"labels in one cell, use --label-separator '{separator}'."
+                )
+        same: dict[str, str] = {}
+        pairs = [
+            (first, label) for label in self._counts if (first := same.setdefault(_plain(label), label)) is not label
+        ]
+        if pairs:
+            some = ", ".join(f"{shown(first)} and {shown(label)}" for first, label in pairs[:_COLUMNS_SHOWN])
+            yield f"labels that differ only in case or spaces are different classes: {some}."
 
     @property
     def found(self) -> bool:

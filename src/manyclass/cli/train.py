@@ -40,7 +40,7 @@ _BATCH = 1 << 10  # rows learned before the next check for an interrupt
 _FINGERPRINT = 1 << 20  # bytes at the start and at the end of a file
 _NOTES = {
     "numeric": {"decimal_comma": "decimal comma in {}", "mixed": "cells of {} that are no numbers are missing"},
-    "date": {"month_first": "month first in {}"},
+    "date": {"month_first": "month first in {}", "mixed": "cells of {} that are no dates are missing"},
 }
 
 
@@ -215,7 +215,9 @@ def _print_start(source: Source) -> None:
 def _how(reading: Reading, kind: str) -> str:
     """How the columns of a kind become features."""
     notes = _NOTES.get(kind, {}).items()
-    parts = [note.format(", ".join(columns)) for name, note in notes if (columns := getattr(reading, name))]
+    own = set(getattr(reading, kind))
+    formats = {note: [name for name in getattr(reading, key) or () if name in own] for key, note in notes}
+    parts = [note.format(", ".join(columns)) for note, columns in formats.items() if columns]
     if kind == "text":
         parts.append("words" if reading.ngrams == 1 else f"1 to {reading.ngrams} words")
         if reading.chars_of:
@@ -260,6 +262,7 @@ def _train(plan: Plan, trained: Trained, source: Source, base: Trained | None) -
         raise CommandError(f"{plan.data}: {_ONE_CLASS.format(store.only_label)}")
     if not plan.shuffle and store.is_sorted:
         warn_sorted(plan.data, "omit --no-shuffle")
+    warn(store.doubtful_labels)
     trained.reading = features.reading
     at_once = at_once or plan.calibrate  # `fit` holds out more rows than a row store
     if in_memory or (store.has_whole and at_once and not streams):

@@ -68,6 +68,7 @@ class Reader:
     def __init__(self, path: str, reading: Reading, labelled: bool, skip: bool) -> None:
         self.path, self.reading, self.labelled, self.skip = path, reading, labelled, skip
         self.late_columns: dict[str, None] = {}  # those that the first rows lack
+        self.absent_columns: set[str] = set()  # those to use that no row has so far
 
     @property
     def width(self) -> int:

@@ -17,13 +17,15 @@ _CODE = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){2,}[0-9a-fA-F]{8,}")  
 # id, ID, user_id, id_user, userId and userID, but not paid or grid
 _ID_NAME = re.compile(r"(?i:(?:.*[_\s.-])?(?:uuid|guid|index|rowid|id(?:[_\s.-].*)?)|unnamed: 0)|.*[a-z0-9]I[dD]")
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__|Unnamed: 0")  # in Parquet and in CSV files
-_FORMATS = ("%d.%m.%Y", "%Y/%m/%d", "%d %b %Y", "%a, %d %b %Y %H:%M:%S %z")
+_E_MAIL = "%d %b %Y %H:%M:%S %z"
+_FORMATS = ("%d.%m.%Y", "%Y/%m/%d", "%d %b %Y", f"%a, {_E_MAIL}", _E_MAIL)
 _ORDERS = {None: ("%d/%m/%Y", "%m/%d/%Y"), False: ("%d/%m/%Y",), True: ("%m/%d/%Y",)}  # by `month_first`
 _SLASHES = re.compile(r"([0-9]{1,2})/([0-9]{1,2})/[0-9]{4}")
 _COMMA_AND_POINT = str.maketrans(",.", ".,")
-_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
-_KINDS = ("text", "numeric", "categorical", "date", "ignored", "short", "mixed")
-_PART_OF = {"short": "text", "mixed": "numeric"}
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}")  # or three decimals
+_GROUPED = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+(?:,[0-9]*)?")  # 1.234 or 1.234.567,8
+_KINDS = ("text", "numeric", "categorical", "date", "ignored", "short", "mixed", "mixed dates")
+_PART_OF = {"short": "text", "mixed": "numeric", "mixed dates": "date"}
 
 
 def is_missing(value: Any) -> bool:
@@ -69,28 +71,41 @@ def is_month_first(cells: Iterable[Any]) -> bool:
 
 
 def with_point(token: str) -> str:
-    """A number with a decimal comma as one with a point. One with a point becomes no number."""
-    return token.translate(_COMMA_AND_POINT)
+    """A number with a decimal comma, and points between thousands, as Python writes it; 1.5 becomes no number."""
+    return (token.replace(".", "") if _GROUPED.fullmatch(token) else token).translate(_COMMA_AND_POINT)
 
 
-def has_decimal_comma(cells: Iterable[Any]) -> bool:
-    """Whether numbers in a column have a decimal comma and none has a point. Those such as 1,234 alone do not count."""
-    tokens = [cell.strip() for cell in cells if isinstance(cell, str)]
-    if any("." in token and is_number(token) for token in tokens):
-        return False
-    return any("," in token and is_number(with_point(token)) and not _THOUSANDS.fullmatch(token) for token in tokens)
+def with_decimal_comma(columns: Mapping[str, Iterable[Any]]) -> list[str]:
+    """The columns whose numbers have a decimal comma.
+
+    Cells such as 12,5 or 1.234.567 require it, and one such as 1.5 requires a point. A column that has neither, but
+    cells such as 1.234, is as the other columns are.
+    """
+    comma, point, unclear = [], [], []
+    for name, cells in columns.items():
+        tokens = [cell.strip() for cell in cells if isinstance(cell, str) and not no_value(cell)]
+        with_mark = [token for token in tokens if "," in token or "." in token]
+        clear = [token for token in with_mark if not _THOUSANDS.fullmatch(token)]
+        if any(map(is_number, clear)):
+            point.append(name)
+        elif any(is_number(with_point(token)) for token in clear):
+            comma.append(name)
+        elif any(map(is_number, with_mark)):
+            unclear.append(name)
+    return comma if point or not comma else [name for name in columns if name in {*comma, *unclear}]
 
 
 def find_kinds(columns: Mapping[str, Sequence[Any]], weighted: bool) -> dict[str, list[str]]:
     """The names of the columns by kind. Without `weighted`, only text, numeric and categorical are distinguished.
 
-    "short" are those of "text" whose cells are short, such as names, and "mixed" those of "numeric" that have a few
-    other cells.
+    "short" are those of "text" whose cells are short, such as names; "mixed" and "mixed dates" are those of "numeric"
+    and "date" that have a few other cells.
     """
     kinds: dict[str, list[str]] = {kind: [] for kind in _KINDS}
+    commas = set(with_decimal_comma(columns)) if weighted else set()
     for name, cells in columns.items():
         values = [value for value in cells if not is_missing(value)]
-        kind = _kind(values) if not weighted else _detailed_kind(name, values)
+        kind = _kind(values) if not weighted else _detailed_kind(name, values, name in commas)
         if _PANDAS_INDEX.fullmatch(name):
             kind = "ignored"
         kinds[kind].append(name)
@@ -113,19 +128,20 @@ def _kind(values: list[Any]) -> str:
     return "text" if 2 * n_texts > len(values) else "categorical"
 
 
-def _detailed_kind(name: str, values: list[Any]) -> str:
-    """The same, or "short", "mixed", "date" or "ignored"."""
+def _detailed_kind(name: str, values: list[Any], comma: bool) -> str:
+    """The same, or "short", "mixed", "date", "mixed dates" or "ignored"."""
     known = [value for value in values if not no_value(value)]
     if not known or any(isinstance(value, list | dict | bytes) for value in values):
         return "ignored"
-    comma = has_decimal_comma(known)
     numbers = [value for value in known if _is_numeric(value, comma)]
     n_odd = len(known) - len(numbers)
-    if not n_odd or (len(known) >= _FEW and n_odd <= max(1, _ODD_SHARE * len(known))):
+    most = max(1, _ODD_SHARE * len(known)) if len(known) >= _FEW else 0
+    if n_odd <= most:
         return "ignored" if _is_id(name, numbers) else "mixed" if n_odd else "numeric"
     month_first = is_month_first(known)
-    if all(parse_date(value, month_first) is not None for value in known):
-        return "date"
+    n_odd = sum(parse_date(value, month_first) is None for value in known)
+    if n_odd <= most:
+        return "mixed dates" if n_odd else "date"
     kind = _kind(known)
     n, n_distinct = len(values), len(set(map(str, values)))
     words = {str(value).strip().lower() for value in values[: 10 * _FEW]}

@@ -17,7 +17,7 @@ _CHOICES: dict[str, tuple] = {
 }
 DELIMITERS = ",;\t|"  # of CSV files, found from the first lines
 COLUMN_KINDS = ("text", "numeric", "categorical", "date")
-CELL_FORMATS = {"decimal_comma": "numeric", "mixed": "numeric", "month_first": "date"}  # and the kind of the columns
+CELL_FORMATS = {"decimal_comma": ("numeric",), "mixed": ("numeric", "date"), "month_first": ("date",)}  # and the kinds
 _LARGEST = {"n_features": 2**31 - 1, "n_labels": 2**62, "feature_bits": 30, "ngrams": 5}
 _REQUIRED = ("feature_bits", "ngrams")
 _LONGEST_CHARS = 8
@@ -60,9 +60,9 @@ class Reading:
     ignored : tuple of str
         Columns that are not used. If columns are named by kind, all others.
     decimal_comma : tuple of str or None
-        The numeric columns whose numbers have a decimal comma, such as 3,14.
+        The numeric columns whose numbers have a decimal comma, such as 3,14 or 1.234,5.
     mixed : tuple of str or None
-        The numeric columns in which cells that are no numbers count as missing.
+        The numeric and date columns in which cells that are no numbers or dates count as missing.
     month_first : tuple of str or None
         The date columns in which 3/4/2024 is in March.
     label_separator : str or None
@@ -155,12 +155,12 @@ class Reading:
                 if column in kinds:
                     raise ValueError(f"column {column!r} is named twice, as {kinds[column]} and as {name}")
                 kinds[column] = name
-        for name, kind in CELL_FORMATS.items():
+        for name, allowed in CELL_FORMATS.items():
             value = getattr(self, name)
             if value is not None and not (
-                isinstance(value, tuple) and all(isinstance(one, str) and kinds.get(one) == kind for one in value)
+                isinstance(value, tuple) and all(isinstance(one, str) and kinds.get(one) in allowed for one in value)
             ):
-                raise ValueError(f"{name} must be a tuple of {kind} columns or None, got {value!r}")
+                raise ValueError(f"{name} must be a tuple of {' or '.join(allowed)} columns or None, got {value!r}")
 
     def _check_chars(self) -> None:
         chars, columns = self.chars, self.chars_of

@@ -83,6 +83,7 @@ class _TextFile:
         self._path, self._labelled, self._skip = path, labelled, skip
         self._columns_named = bool(reading.columns)
         self.late_columns: dict[str, None] = {}
+        self.absent_columns: set[str] = set()
         self._stream = ByteStream(path)
         try:
             block = look_ahead(self._stream)
@@ -114,6 +115,7 @@ class _TextFile:
         reader.keep = self.keep
         if not self._columns_named:
             reader.late_columns = self.late_columns
+        self.absent_columns = reader.absent_columns
         try:
             for block in blocks(stream):
                 yield self._too_long(block, reader.width) if block.too_long else reader.read(block)
@@ -200,6 +202,11 @@ class Source:
         There are none if columns were named.
         """
         return list(self._file.late_columns)
+
+    @property
+    def absent_columns(self) -> list[str]:
+        """Columns to use that no row of a JSON lines file had in the last pass. Other tables must have them."""
+        return sorted(self._file.absent_columns)
 
     def chunks(self, rows: int = 4096) -> Iterator[Chunk]:
         """Start a pass over the file. All chunks have exactly `rows` rows, except a shorter last one."""

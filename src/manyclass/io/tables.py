@@ -25,7 +25,7 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from .chunks import Piece, Reader
-from .column_kinds import find_kinds, has_decimal_comma, is_missing, is_month_first, no_value, parse_date, with_point
+from .column_kinds import find_kinds, is_missing, is_month_first, no_value, parse_date, with_decimal_comma, with_point
 from .errors import DataError, Fault, decoded, is_utf8, optional_module, shown
 from .lines import LONGEST_LINE, LOOK_AHEAD_LINES, Block, ByteStream, plain_name
 from .reading import COLUMN_KINDS, DELIMITERS, Reading
@@ -64,20 +64,24 @@ def _number(name: str, value: Any, comma: bool, mixed: bool) -> float | None:
     return number
 
 
-def _date_orders(reading: Reading) -> list[tuple[str, bool | None]]:
-    """The columns of dates, each with whether the month is first in dates such as 3/4/2024."""
-    months = set(reading.month_first or ())
-    return [(name, None if reading.month_first is None else name in months) for name in reading.date]
+def _date_orders(reading: Reading) -> list[tuple[str, bool | None, bool]]:
+    """The columns of dates, each with whether the month is first in dates such as 3/4/2024, and whether it is mixed."""
+    months, mixed = set(reading.month_first or ()), set(reading.mixed or ())
+    order = {name: None if reading.month_first is None else name in months for name in reading.date}
+    return [(name, order[name], name in mixed) for name in reading.date]
 
 
-def _date(name: str, value: Any, month_first: bool | None) -> tuple[float, list[str]] | None:
+def _date(name: str, value: Any, month_first: bool | None, mixed: bool) -> tuple[float, list[str]] | None:
     """The days since 1970, and the parts that may repeat; None if the cell has no date."""
     if is_missing(value) or no_value(value):
         return None
     moment = parse_date(value, month_first)
+    if moment is None and mixed:
+        return None
     if moment is None:
         like = f"2024-12-31 or {'12/31/2024' if month_first else '31/12/2024'}"
-        raise Fault(f"{shown(str(value))} in the date column {shown(name)} is not a date such as {like}", cell=name)
+        what = f"{shown(str(value))} in the date column {shown(name)} is not a date such as {like}"
+        raise Fault(f"{what}; skip such rows with --skip-bad-lines, or the column with --ignore", cell=name)
     parts = {"year": moment.year, "month": moment.month, "weekday": moment.isoweekday(), "hour": moment.hour}
     return moment.timestamp() / 86_400, [f"{name}.{part}={number}" for part, number in parts.items()]
 
@@ -170,8 +174,8 @@ class TableReader(Reader):
             value = cells.get(name)
             if not is_missing(value):
                 pairs.append((f"{name}={_text(name, value)}", 1.0))
-        for j, (name, month_first) in enumerate(self._dates, len(reading.numeric)):
-            if found := _date(name, cells.get(name), month_first):
+        for j, (name, month_first, mixed) in enumerate(self._dates, len(reading.numeric)):
+            if found := _date(name, cells.get(name), month_first, mixed):
                 numbers.append((j, found[0]))
                 pairs += [(part, 0.5) for part in found[1]]  # together as long as a category
         self._labels.append(labels)
@@ -270,8 +274,8 @@ def names_of(X: Any, reading: Reading) -> dict[int, str]:
     for name, vectorizer in _vectorizers(reading):
         words += vectorizer.build_analyzer()(_text(name, cells[name]))
     words += [f"{name}={_text(name, cells[name])}" for name in reading.categorical if not is_missing(cells[name])]
-    for name, month_first in _date_orders(reading):
-        if found := _date(name, cells[name], month_first):
+    for name, month_first, mixed in _date_orders(reading):
+        if found := _date(name, cells[name], month_first, mixed):
             words += found[1]
     words = list(dict.fromkeys(words))
     named: dict[int, str] = {}
@@ -339,7 +343,8 @@ def _resolved(
     found: dict[str, Any] = {"ignored": tuple(free)}
     if not reading.columns:
         kinds = find_kinds({name: [row.get(name) for row in rows] for name in free}, reading.weighted)
-        found = {kind: tuple(kinds[kind]) for kind in (*COLUMN_KINDS, "mixed")}
+        found = {kind: tuple(kinds[kind]) for kind in COLUMN_KINDS}
+        found["mixed"] = (*kinds["mixed"], *kinds["mixed dates"])
         found["ignored"] = reading.ignored + tuple(kinds["ignored"])
         if not any(found[kind] for kind in COLUMN_KINDS):
             there = ", ".join(map(shown, free[:_COLUMNS_SHOWN])) or "none"
@@ -353,13 +358,13 @@ def _resolved(
         found["chars_of"] = found.get("text", reading.text)
     if reading.mixed is None:
         found.setdefault("mixed", ())
-    for formatted, kind, holds in (
-        ("decimal_comma", "numeric", has_decimal_comma),
-        ("month_first", "date", is_month_first),
+    for formatted, kind, chosen in (
+        ("decimal_comma", "numeric", with_decimal_comma),
+        ("month_first", "date", lambda columns: [name for name, cells in columns.items() if is_month_first(cells)]),
     ):
         if getattr(reading, formatted) is None:
             columns = found.get(kind, getattr(reading, kind))
-            found[formatted] = tuple(name for name in columns if holds(row.get(name) for row in rows))
+            found[formatted] = tuple(chosen({name: [row.get(name) for row in rows] for name in columns}))
     if labelled:
         cells = [cell for row in rows if not is_missing(cell := row.get(reading.label or ""))]
         if reading.labels is None:
@@ -582,6 +587,7 @@ class JsonlReader(TableReader):
     def __init__(self, path: str, reading: Reading, labelled: bool, skip: bool) -> None:
         super().__init__(path, reading, labelled, skip)
         self._known = {reading.label, *reading.columns, *reading.ignored}
+        self.absent_columns = set(reading.columns)
 
     @classmethod
     def resolve(cls, path: str, reading: Reading, block: Block, labelled: bool) -> Reading:
@@ -594,6 +600,10 @@ class JsonlReader(TableReader):
                 continue
         # A missing key is an empty cell, even if all of the first rows lack it.
         keys = [name for row in rows for name in row if is_utf8(name)]
+        if rows and reading.columns and not set(keys) & set(reading.columns):
+            lists = reading.columns, sorted(set(keys))
+            wanted, there = (", ".join(map(shown, names[:_COLUMNS_SHOWN])) for names in lists)
+            raise DataError(path, f"the first rows have none of the columns {wanted}; their columns are {there}", 1, 1)
         names = dict.fromkeys([*keys, *reading.columns, *reading.ignored])
         if not rows:
             names[reading.label or ""] = None
@@ -606,6 +616,7 @@ class JsonlReader(TableReader):
 
     def _take(self, raw: bytes) -> None:
         cells = _object(raw)
+        self.absent_columns.difference_update(cells)
         if not self._known.issuperset(cells) and len(self.late_columns) < _COLUMNS_SHOWN:
             self.late_columns |= dict.fromkeys(name for name in cells if name not in self._known and is_utf8(name))
         try:
@@ -645,6 +656,7 @@ class ParquetFile:
     def __init__(self, path: str, reading: Reading, labelled: bool, skip: bool) -> None:
         self._path, self._labelled, self._skip = path, labelled, skip
         self.late_columns: dict[str, None] = {}  # the schema has all columns
+        self.absent_columns: set[str] = set()
         self._arrow, self._parquet = optional_module("pyarrow"), optional_module("pyarrow.parquet")
         self._copy = _temporary_copy(path)
         if self._copy is not None:
