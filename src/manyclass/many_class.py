@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import wraps
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from .core.label_issues import LabelIssuesMixin
 from .core.validation import NARROW, is_indicator
 from .label_tree.estimator import LabelTreeClassifier
 from .recall_tree.estimator import RecallTreeClassifier
+
+_FIRST = Lock()  # while a model learns its first rows
 
 
 def choose(text: bool, several: bool, stream: bool) -> type[Any]:
@@ -27,7 +30,7 @@ def choose(text: bool, several: bool, stream: bool) -> type[Any]:
 
 
 def _choose(X: Any, y: Any, stream: bool) -> type[Any]:
-    return choose(sp.issparse(X) and X.shape[1] > NARROW, is_indicator(y), stream)
+    return choose(sp.issparse(X) and X.ndim == 2 and X.shape[1] > NARROW, is_indicator(y), stream)
 
 
 def _of_model(name: str) -> Any:
@@ -167,7 +170,13 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
         >>> print(model.partial_fit([[9.0]], ["huge"]).classes_)  # a new label
         ['low' 'high' 'huge']
         """
-        model = getattr(self, "estimator_", None) or _choose(X, y, stream=True)()
+        if not hasattr(self, "estimator_"):
+            with _FIRST:  # otherwise two threads would each make a model
+                if not hasattr(self, "estimator_"):
+                    return self._learn(_choose(X, y, stream=True)(), X, y, classes, sample_weight, label_features)
+        return self._learn(self.estimator_, X, y, classes, sample_weight, label_features)
+
+    def _learn(self, model, X, y, classes, sample_weight, label_features):
         described = {} if label_features is None else {"label_features": label_features}
         if described and not isinstance(model, LabelTreeClassifier):
             raise ValueError("label_features is for label trees, but these data are learned by a Recall Tree.")

@@ -39,6 +39,8 @@ BAD_ROWS = {
     "negative weight": (X_GOOD, Y_GOOD, [1, 1, -1, 1, 1], "[Nn]egative"),
     "nan weight": (X_GOOD, Y_GOOD, [1, 1, np.nan, 1, 1], "NaN"),
     "too few weights": (X_GOOD, Y_GOOD, [1, 1], "sample_weight"),
+    "weights that are no numbers": (X_GOOD, Y_GOOD, {"a": 1}, "sample_weight must have one number for each row"),
+    "complex weights": (X_GOOD, Y_GOOD, np.full(len(Y_GOOD), 1j), "complex numbers"),
 }
 
 

@@ -103,6 +103,20 @@ def test_text_classes_after_numbers_are_an_error(kind, rows):
     assert bytes_of(model) == before
 
 
+def test_integers_of_other_types_stay_integers(kind, rows):
+    """Such as hashes; numpy makes floats of int64 and uint64 together."""
+    X, labels = rows[0], np.array([2**60 + 1, 2**60 + 3], np.uint64)
+    model = kind(random_state=0).partial_fit(X[:2], labels, classes=labels.astype(np.int64))
+    model.partial_fit(X[:1], labels[:1], classes=np.array([2**60 + 5]))
+    assert model.classes_.tolist() == [2**60 + 1, 2**60 + 3, 2**60 + 5] and model.classes_.dtype.kind in "iu"
+
+
+@pytest.mark.parametrize("label", [np.nan, np.inf])
+def test_announced_labels_that_are_no_numbers(kind, rows, label):
+    with pytest.raises(ValueError, match="classes contains NaN or infinity"):
+        kind(random_state=0).partial_fit(rows[0][:2], [1, 2], classes=[1, 2, label])
+
+
 def test_text_and_objects_are_the_same_labels(kind, rows):
     X, ids = rows
     model = kind(random_state=0).partial_fit(X, LABELS["text"][ids])

@@ -557,3 +557,32 @@ def test_places_beyond_the_outputs_of_a_node_may_hold_anything(tmp_path):
 
     loaded = load_model(change(model, tmp_path / "m", fill)).partial_fit(X, y)
     np.testing.assert_array_equal(loaded.predict(X), model.partial_fit(X, y).predict(X))
+
+
+def test_a_learner_with_numbers_of_numpy_is_saved(tmp_path):
+    learner = SGD(rate=np.float32(0.5))
+    OneAgainstAllClassifier(learner=learner, n_epochs=1).fit(np.eye(4), [0, 1, 2, 3]).save(tmp_path / "m")
+    assert load_model(tmp_path / "m").learner.rate == 0.5
+
+
+def test_a_deep_recall_tree_can_be_saved_when_its_table_is_nearly_full(tmp_path):
+    """A row of a new label enters it at the root and on each of 60 levels."""
+    rng, n_full = np.random.default_rng(5), 0
+    model = RecallTreeClassifier(max_depth=60, bernstein=None, random_state=0, replay=False)
+    for _ in range(80):
+        model.partial_fit(rng.normal(size=(1, 3)), [int(rng.integers(6))])
+        table = model._state["table"]
+        if len(table.key) - 2 * 61 <= 2 * table.n_entries[0] <= len(table.key) - 2 * 59:
+            model.partial_fit(rng.normal(size=(1, 3)), [100 + n_full])
+            n_full += 1
+            model.save(tmp_path / "m")
+    assert n_full > 0
+
+
+def test_tiny_weights_before_usual_ones(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(600, 3)) + 3 * np.eye(3)[np.arange(600) % 3], np.arange(600) % 3
+    model = RecallTreeClassifier(n_candidates=1, beam=1, max_depth=3, random_state=0)
+    model.partial_fit(X[:300], y[:300], sample_weight=5e-324).partial_fit(X[300:], y[300:])
+    assert model.score(X, y) > 0.9
+    model.save(tmp_path / "m")

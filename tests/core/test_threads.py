@@ -10,9 +10,9 @@ import pytest
 from sklearn.base import clone
 
 from benchmarks.threads import Soak
-from manyclass import OneAgainstAllClassifier, RecallTreeClassifier, load_model
+from manyclass import ManyClassClassifier, OneAgainstAllClassifier, RecallTreeClassifier, load_model
 from manyclass.core import locks
-from manyclass.core.locks import ModelLock, reads
+from manyclass.core.locks import ModelLock, Threads, parallel, reads
 from manyclass.estimators import ESTIMATORS
 
 
@@ -201,12 +201,11 @@ def test_an_error_releases_the_lock():
 def test_copies_have_locks_of_their_own(tmp_path):
     model = RecallTreeClassifier(random_state=0, n_epochs=1).fit([[0.0], [1.0]], [0, 1])
     model.save(tmp_path / "model")
-    others = [copy.deepcopy(model), pickle.loads(pickle.dumps(model)), load_model(tmp_path / "model"), clone(model)]
-    locks_of_all = {id(other._lock) for other in (model, *others)}
-    assert len(locks_of_all) == 5
-    for other in others[:3]:
+    others = [copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model)), load_model(tmp_path / "model")]
+    locks_of_all = {id(other._lock) for other in (model, clone(model), *others)}
+    assert len(locks_of_all) == 6
+    for other in others:
         assert other.predict([[1.0]]) == model.predict([[1.0]])
-    assert copy.copy(model)._lock is model._lock  # a shallow copy shares the arrays
 
 
 def test_a_lock_is_made_once():
@@ -225,3 +224,69 @@ def test_reading_takes_no_lock_without_a_writer(monkeypatch):
         monkeypatch.setattr(locks.ModelLock, name, lambda *args: pytest.fail("a lock was taken"))
     model.predict([[1.0]])
     model.predictor()(np.ones(1, np.float32))
+
+
+def test_calls_have_ended_when_an_interrupt_meets_the_start_of_a_thread(monkeypatch):
+    """`ThreadPoolExecutor` forgets a thread whose start is interrupted, although it works."""
+    begun, ended, go_on = threading.Event(), threading.Event(), threading.Event()
+
+    def work():
+        begun.set()
+        go_on.wait(60)
+        ended.set()
+
+    start = threading.Thread.start
+
+    def interrupted(thread):
+        start(thread)
+        begun.wait(60)
+        monkeypatch.setattr(threading.Thread, "start", start)
+        threading.Timer(0.05, go_on.set).start()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt), Threads(1) as threads:
+        threads.submit(work)
+    assert ended.is_set()
+
+
+def test_after_an_interrupt_no_further_call_begins():
+    calls, gate = [], threading.Event()
+    with pytest.raises(KeyboardInterrupt), Threads(1) as threads:
+        for number in range(5):
+            threads.submit(lambda number=number: (gate.wait(60), calls.append(number)))
+        threading.Timer(0.05, gate.set).start()
+        raise KeyboardInterrupt
+    assert calls == [0]
+
+
+def test_parallel_calls_keep_their_order():
+    assert parallel(divmod, range(20), [3] * 20, n_jobs=4) == [divmod(i, 3) for i in range(20)]
+    with pytest.raises(ZeroDivisionError):
+        parallel(divmod, range(20), [3] * 19 + [0], n_jobs=4)
+
+
+def test_training_a_copy_leaves_the_model_alone(many):
+    X, y = many
+    model = RecallTreeClassifier(random_state=0).partial_fit(X, y % 16)
+    before = model.predict(X)
+    copy.copy(model).partial_fit(X, y % 31)
+    assert model._state["candidates"].label.max() < 16
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_two_threads_with_the_first_rows_train_one_model(many):
+    X, y = many
+    for _ in range(5):
+        model, gate = ManyClassClassifier(random_state=0), threading.Barrier(2)
+
+        def learn(first, model=model, gate=gate):
+            gate.wait()
+            model.partial_fit(X[first::2], y[first::2])
+
+        threads = [threading.Thread(target=learn, args=(first,)) for first in (0, 1)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert model.estimator_._state["seen"].n_rows[0] == len(y)

@@ -1,9 +1,9 @@
 """The base class of all classifiers: options, labels, epochs, `fit` and `partial_fit`."""
 
-import copy as shallow
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from numbers import Integral, Real
 from typing import Any
 
@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from .calibration import weights_like_new_rows
-from .classes import ClassIndex, in_order_of_appearance
+from .classes import ClassIndex, in_order_of_appearance, label_array
 from .columns import apply, column_sizes, measure, most_rows
 from .explanation import ExplanationMixin
 from .files import FilesMixin
@@ -83,6 +83,10 @@ class ManyClassifier(
         if hasattr(self, "_state"):
             self._state = {name: writable(group) for name, group in self._state.items()}
 
+    def __copy__(self):
+        """Arrays are not shared: those that grow in one model would be too short for the other one's numbers."""
+        return deepcopy(self)
+
     @abstractmethod
     def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> Any:
         """The model's options: those of this estimator with every "auto" replaced."""
@@ -109,7 +113,10 @@ class ManyClassifier(
 
     def _fit_anew(self, train: Callable[[Any], Any]):
         """Train a copy and take over its attributes."""
-        new = shallow.copy(self)  # until it is trained, and after an error, this estimator stays as it is
+        new = object.__new__(type(self))  # until it is trained, and after an error, this estimator stays as it is
+        new.__dict__.update(self.__dict__)
+        if hasattr(self, "_state"):
+            new._state = dict(self._state)
         new._slim, new._precision, new._extra, new._names = False, "float32", {}, None
         train(new)
         check_training(new._state, thorough=True)
@@ -259,7 +266,8 @@ class ManyClassifier(
             known = np.unique(known) if first else in_order_of_appearance(known)
             (index or ClassIndex(known)).check_kind(known)
             (index or ClassIndex(known)).check_kind(y)
-            new = np.concatenate([known, new])
+            kind = "O" if "O" in (known.dtype.kind, new.dtype.kind) else known.dtype.kind
+            new = label_array([*known.tolist(), *new.tolist()], kind)  # numpy would make floats of int64 and uint64
         if first:
             rng = check_random_state(self.random_state)
             # The first rows must not determine the number of classes: another batch size would change the model.

@@ -318,7 +318,7 @@ def _one_to_json(name: str, value: Any) -> Any:
     if isinstance(value, Real):
         return float(value) if np.isfinite(float(value)) else {"number": str(float(value))}
     if isinstance(value, learners.Learner):
-        return {"learner": type(value).__name__, **asdict(value)}
+        return {"learner": type(value).__name__, **_to_json(asdict(value))}
     if isinstance(value, np.dtype):
         return {"dtype": value.str}
     if isinstance(value, np.random.RandomState):

@@ -176,7 +176,7 @@ def n_log_n_rise(n, weight):
         return _RISES[at]
     if n > 2048.0 * weight:
         return weight * (math.log(n) + 1.0 + 0.5 * weight / n)
-    rest = n * math.log1p(weight / n) if n > 0.0 else 0.0
+    rest = n * math.log1p(min(weight / n, 1e300)) if n > 0.0 else 0.0
     return weight * math.log(n + weight) + rest
 
 

@@ -1,6 +1,10 @@
-"""Predictions while another thread trains: many threads may read a model at a time, or one may change it."""
+"""Predictions while another thread trains: many threads may read a model at a time, or one may change it.
 
-from collections.abc import Callable, Iterator
+`Threads` and `parallel` are for the threads of one call.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import wraps
 from threading import Condition, get_ident
@@ -98,3 +102,51 @@ def reads(method: Method) -> Method:
                 lock.wake()
 
     return locked  # type: ignore[return-value]
+
+
+class Threads:
+    """Threads whose calls have all ended when the block ends, also if it was interrupted.
+
+    `ThreadPoolExecutor` does not wait for a thread that an interrupt (Ctrl-C) met while it was being started: it would
+    still write the arrays of a model when nothing locks it any more.
+    """
+
+    def __init__(self, n_threads: int) -> None:
+        self._pool = ThreadPoolExecutor(n_threads)
+        self._running, self._closed, self._changed = 0, False, Condition()
+
+    def submit(self, function: Callable, *args: Any) -> Future:
+        """Call the function on one of the threads."""
+        return self._pool.submit(self._call, function, args)
+
+    def _call(self, function: Callable, args: tuple) -> Any:
+        with self._changed:
+            if self._closed:
+                return None
+            self._running += 1
+        try:
+            return function(*args)
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+    def __enter__(self) -> "Threads":
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        try:
+            self._pool.shutdown(wait=True, cancel_futures=kind is not None)
+        finally:
+            with self._changed:
+                self._closed = True
+                self._changed.wait_for(lambda: not self._running)
+
+
+def parallel(function: Callable, *arguments: Iterable, n_jobs: int) -> list:
+    """The function for each item of the lists, on `n_jobs` threads."""
+    items = list(zip(*arguments, strict=True))
+    if min(n_jobs, len(items)) <= 1:
+        return [function(*item) for item in items]
+    with Threads(n_jobs) as threads:
+        return [call.result() for call in [threads.submit(function, *item) for item in items]]

@@ -1,7 +1,6 @@
 """Prediction: `predict`, `predict_topk`, `predict_proba`, candidates, paths and `diagnose` of all classifiers."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
@@ -16,7 +15,7 @@ from .calibration import apply as calibrated
 from .classes import ClassIndex
 from .columns import apply, is_centred, most_rows
 from .inputs import Batch, Csr, Dense, is_inside
-from .locks import LockOfEstimator, ModelLock, reads
+from .locks import LockOfEstimator, ModelLock, parallel, reads
 from .protocol import Labels, Model, Predictions, Scored, as_labels
 from .state import n_bytes
 from .validation import (
@@ -392,11 +391,7 @@ class PredictionMixin:
         if k > 1:  # keep the scores of all candidates within about 64 MB
             most = min(most, max(1, (1 << 23) // max(1, model.width(options, self._state))))
         ranges = list(blocks(X.shape[0], min(most, -(-X.shape[0] // threads))))
-        if threads == 1:
-            parts = [predict(block) for block in ranges]
-        else:
-            with ThreadPoolExecutor(threads) as pool:
-                parts = list(pool.map(predict, ranges))
+        parts = parallel(predict, ranges, n_jobs=threads)
         found = parts[0] if len(parts) == 1 else Predictions(*map(np.concatenate, zip(*parts, strict=True)))
         _check_scores(found.scores)
         return found

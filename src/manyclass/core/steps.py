@@ -6,7 +6,6 @@ neither on the parts nor on where a step runs.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import reduce, wraps
 from math import inf
 from threading import Lock
@@ -14,6 +13,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from .locks import parallel
 from .memory import as_text
 
 
@@ -70,14 +70,6 @@ class Here:
     def get(self, value: Any) -> Any:
         """The value itself, of what the other methods returned."""
         return value
-
-
-def parallel(function: Callable, *arguments: list, n_jobs: int) -> list:
-    """The function for each item of the lists, on `n_jobs` threads."""
-    if min(n_jobs, len(arguments[0])) <= 1:
-        return list(map(function, *arguments))
-    with ThreadPoolExecutor(n_jobs) as pool:
-        return list(pool.map(function, *arguments))
 
 
 def add(a: Any, b: Any) -> Any:

@@ -96,7 +96,12 @@ def check_weights(sample_weight, n: int) -> np.ndarray:
     """One weight of at least 0 for each of n rows."""
     if sample_weight is None:
         return np.ones(n)
-    weights = np.asarray(sample_weight, np.float64)
+    try:
+        if np.iscomplexobj(sample_weight):
+            raise TypeError("complex numbers")
+        weights = np.asarray(sample_weight, np.float64)
+    except (TypeError, OverflowError) as error:  # pandas.NA, a dict
+        raise ValueError(f"sample_weight must have one number for each row of X: {error}.") from None
     if weights.ndim == 0:
         weights = np.full(n, weights)
     if weights.shape != (n,):

@@ -15,10 +15,10 @@ import scipy.sparse as sp
 from ..core.columns import as_matrix
 from ..core.exact import add_products, grid, on_grid, two_parts
 from ..core.inputs import Batch, Csr, Dense
+from ..core.locks import parallel
 from ..core.memory import mapped
 from ..core.protocol import Labels
 from ..core.state import Array, Scale, make
-from ..core.steps import parallel
 from .fit_kernels import Pairs
 from .kernels import Found, LabelTree, Options, Rows, predict_batch, row_factors, squared_lengths
 from .weights import PackedBlocks

@@ -533,7 +533,7 @@ def has_capacity(nodes, path, seen, deepest, options):
     return (
         wanted_candidates(n_labels, options) <= candidates.label.shape[1]
         and tree.n_nodes[0] + newborn * DEEPEST <= tree.parent.shape[0]
-        and 2 * (table.n_entries[0] + DEEPEST) <= table.key.shape[0]
+        and 2 * (table.n_entries[0] + DEEPEST + 1) <= table.key.shape[0]
     )
 
 

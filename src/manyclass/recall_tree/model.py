@@ -7,7 +7,7 @@ row by row.
 
 import math
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ from ..core.invariants import check_bank, check_candidates, check_scale, check_s
 from ..core.labels import LabelSet, check_table, find, move_table, refill
 from ..core.learners import HIGHEST_RATE
 from ..core.linear import bank_bytes, grow_bank, make_bank, slim_bank, weights_of
+from ..core.locks import Threads
 from ..core.losses import LOSSES, probabilities_batch
 from ..core.protocol import Predictions, Scored, rows_of
 from ..core.state import Candidates, Counts, LabelTable, Linear, Scale, Seen, State, Tree, copy, cut, make, resize
@@ -186,14 +187,14 @@ def _one_behind(n_jobs: int) -> Iterator[Callable]:
     if n_jobs == 1:
         yield lambda function, args: function and function(*args)
         return
-    with ThreadPoolExecutor(1) as pool:
+    with Threads(1) as threads:
         before: list[Future] = []
 
         def follow(function, args) -> None:
             while before:
                 before.pop().result()
             if function is not None:
-                before.append(pool.submit(function, *args))
+                before.append(threads.submit(function, *args))
 
         yield follow
 
@@ -211,7 +212,7 @@ def _grow(options: Options, state: State, label: int) -> None:
             if name in state:
                 new[name] = resize(state[name], node=capacity)
         new["router"] = grow_bank(state["router"], capacity, n_features, bits, is_adaptive(options.router_update))
-    if 2 * (table.n_entries[0] + DEEPEST) > len(table.key):
+    if 2 * (table.n_entries[0] + DEEPEST + 1) > len(table.key):  # a new label is entered at the root and on each level
         new["table"] = move_table(table, 2 * len(table.key))
     n_labels = state["seen"].n_labels[0] + 1
     wanted = kernels.wanted_candidates(n_labels, options)

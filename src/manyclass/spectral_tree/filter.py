@@ -5,13 +5,13 @@ the candidates of the leaves.
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
 from ..core.inputs import Batch, Csr, Dense, inverse_lengths
+from ..core.locks import parallel
 from ..core.protocol import Labels, rows_of
 from ..core.state import Candidates, Counts, State, Tree, make
 from .kernels import Classifier, Forest, Found, Nodes, Options, Routers, Rows, candidates_batch
@@ -93,11 +93,7 @@ def grow_tree(
             return node._replace(parent=parent), children
 
         numbers = range(len(nodes), len(nodes) + len(level))
-        if n_jobs > 1 and len(level) > 1:
-            with ThreadPoolExecutor(n_jobs) as pool:
-                learned = list(pool.map(learn, level, parents, numbers))
-        else:
-            learned = list(map(learn, level, parents, numbers))
+        learned = parallel(learn, level, parents, numbers, n_jobs=n_jobs)
         nodes += [node for node, _ in learned]
         level = [child for _, children in learned for child in children]
         parents = [number for number, (_, children) in zip(numbers, learned, strict=True) for _ in children]
