@@ -1,5 +1,6 @@
 """CSV, TSV, JSON lines and Parquet: features of columns, and positions of errors."""
 
+import contextlib
 import csv
 import json
 from decimal import Decimal
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from manyclass.io import Reading, Source, lines, tables
+from manyclass.io import DataError, Reading, Source, lines, tables
 from manyclass.io.tables import cell_place
 
 COLUMNS = Reading(label="label", text=("title", "body"), numeric=("price",), categorical=("colour",), feature_bits=12)
@@ -308,6 +309,52 @@ def test_csv_errors_name_line_and_column(make, refused, record, line, column, wh
 def test_header_errors_are_never_skipped(make, refused, text, column, what):
     error = refused(make("a.csv", text), CSV, skip_bad_lines=True)
     assert (error.line, error.column) == (1, column) and what in str(error)
+
+
+@pytest.fixture
+def parsed(monkeypatch):
+    """A list with the length of every line that the csv module gets."""
+    lengths, real = [], csv.reader
+
+    def reader(texts, **options):
+        return real((lengths.append(len(text)) or text for text in texts), **options)
+
+    monkeypatch.setattr(tables.csv, "reader", reader)
+    return lengths
+
+
+def test_wrong_quotes_in_every_line_take_linear_time(make, refused, parsed):
+    n = 8000
+    path = make("a.csv", "label,text\n" + "c0,aa bb cc\n" * 5 + 'x","y\n' * n)
+    error = refused(path, Reading(label="label"))
+    assert (error.line, "invalid CSV" in str(error)) == (7, True)
+    error = refused(path, Reading(label="label"), skip_bad_lines=True)
+    assert error.line > 20 and "too many records with wrong quotes" in str(error)
+    assert len(parsed) < 200 * n
+    # In a small file, all are skipped.
+    path = make("b.csv", "label,text\n" + "c0,aa bb cc\n" * 5 + 'x","y\n' * 400)
+    source = Source(path, Reading(label="label"), skip_bad_lines=True)
+    assert sum(len(chunk.labels) for chunk in source.chunks()) == 5 and source.n_skipped == 400
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_a_quote_that_is_never_closed_takes_linear_time(make, parsed, monkeypatch, skip):
+    monkeypatch.setattr(lines, "BLOCK", 1000)
+    monkeypatch.setattr(lines, "LOOK_AHEAD_BYTES", 1000)
+    text = 'l,t\n' + 'a,some words\n' * 50 + 'a,"more words\n' + "b,other words\n" * 20_000
+    source = Source(make("a.csv", text), Reading(label="l"), skip_bad_lines=skip)
+    with contextlib.nullcontext() if skip else pytest.raises(DataError, match="line 52, column 3: invalid CSV"):
+        assert sum(len(chunk.labels) for chunk in source.chunks()) == 20_050
+    assert sum(parsed) < 6 * len(text)
+
+
+def test_a_header_that_is_too_long_is_refused(make, refused, monkeypatch):
+    for module in (lines, tables):
+        monkeypatch.setattr(module, "LONGEST_LINE", 5000)
+    monkeypatch.setattr(lines, "LOOK_AHEAD_BYTES", 1000)
+    for header in ("x" * 5001, "x" * 9000, f'"{"x" * 4990}\n{"x" * 4990}"'):
+        error = refused(make("a.csv", f"{header},l\nsome words,a\n"), Reading(label="l"), skip_bad_lines=True)
+        assert (error.line, error.column) == (1, 1)
 
 
 EMPTY = [("a.csv", "l,n\n"), ("a.csv", "l,n\na\nb\n"), ("a.jsonl", ""), ("a.jsonl", "{\n")]

@@ -186,7 +186,7 @@ def look_ahead(stream: ByteStream) -> Block:
     end = 0
     for _ in range(LOOK_AHEAD_LINES):
         newline = data.find(b"\n", end)
-        if newline < 0:
+        if newline < 0 or newline - end > LONGEST_LINE:
             break
         end = newline + 1
     return Block(data[:end], 1, at_end=at_end and end == len(data))

@@ -7,6 +7,7 @@ the weights of a model, see `weighting`, words have document frequencies and num
 """
 
 import csv
+import io
 import json
 import os
 import re
@@ -35,6 +36,7 @@ from .weighting import N_KNOTS, Layout, weigh
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _NO_LABEL = ("nan", "nat", "<na>")  # how pandas writes a missing label
 _LINES_TO_COMPARE = 50
+_AGAIN = 16  # times the length of a CSV file that is read again after wrong quotes, and 1 MB; then reading ends
 _PARQUET_BATCH = 4096
 CHARS = (2, 4)  # characters of short texts such as names
 _COLUMNS_SHOWN = 100  # names of columns in an error message
@@ -380,11 +382,14 @@ def _resolved(
 # -- CSV and TSV ---------------------------------------------------------------------------------------------------
 
 
+_TOO_MANY = "too many records with wrong quotes to skip them all; correct the quotes"
+
+
 class _Record(NamedTuple):
     """A record of a CSV file: its cells, or why it has none."""
 
     number: int  # of its first line
-    lines: list[str]
+    raw: bytes
     cells: list[str]
     broken: str = ""
 
@@ -410,8 +415,11 @@ def _find_delimiter(block: Block) -> str:
     lines = block.data.decode("utf-8", "replace").splitlines()[:_LINES_TO_COMPARE]
 
     def n_alike(delimiter: str) -> tuple[int, int]:
-        with _long_fields():
-            sizes = [len(cells) for cells in csv.reader(lines, delimiter=delimiter) if cells]
+        try:
+            with _long_fields():
+                sizes = [len(cells) for cells in csv.reader(lines, delimiter=delimiter) if cells]
+        except csv.Error:  # a cell that is too long
+            return 0, 0
         return (sizes.count(sizes[0]), sizes[0]) if sizes and sizes[0] > 1 else (0, 0)
 
     return max(DELIMITERS, key=n_alike)  # the first of equals
@@ -428,18 +436,24 @@ def _long_fields() -> Iterator[None]:
 
 
 class CsvReader(TableReader):
-    """Reads CSV and TSV. A record that continues in the next block waits for it."""
+    """Reads CSV and TSV. A record that continues in the next block waits for it.
+
+    Waiting bytes are parsed again when there are twice as many, so that the time is linear in the length of the file.
+    """
 
     def __init__(self, path: str, reading: Reading, labelled: bool, skip: bool) -> None:
         super().__init__(path, reading, labelled, skip)
         self._delimiter = reading.delimiter or _DELIMITERS[str(reading.format)]
-        self._waiting: list[str] = []
+        self._waiting, self._enough = bytearray(), 0  # how many bytes have to wait before they are parsed again
         self._first_line = 1  # of the waiting lines
+        self._again = 2**20  # bytes that may be parsed again after wrong quotes
         self._header: list[str] = []
 
     @classmethod
     def resolve(cls, path: str, reading: Reading, block: Block, labelled: bool) -> Reading:
         """Find the columns to use from the first rows."""
+        if not block.data and not block.at_end:
+            raise DataError(path, f"the header is longer than {LONGEST_LINE // 2**20} MB; is this a text file?", 1, 1)
         if reading.delimiter is None and reading.format == "csv":
             reading = replace(reading, delimiter=_find_delimiter(block))
         reader, rows = cls(path, reading, labelled, True), []
@@ -469,34 +483,44 @@ class CsvReader(TableReader):
         return self._header
 
     def _records(self, block: Block, final: bool) -> list[tuple[int, _Record]]:
-        """The complete records. After a broken record, reading continues with its second line."""
+        """The complete records. After a broken record, reading ends, or continues with its second line."""
         if not self._waiting:
             self._first_line = block.first_line
-        # Bytes that are not UTF-8 stay in the text as surrogates until the record is complete.
-        new = [raw.decode("utf-8", "surrogateescape") + "\n" for raw in block.data.split(b"\n")[:-1]]
-        lines, first = self._waiting + new, 0
-        found: list[tuple[int, _Record]] = []
-        while first < len(lines):
-            rest = map(lines.__getitem__, range(first, len(lines)))
-            reader, start = csv.reader(rest, delimiter=self._delimiter, strict=True), first
+        self._waiting += block.data
+        self._again += _AGAIN * len(block.data)
+        if len(self._waiting) < self._enough and not final:
+            return []
+        data, start, self._enough = bytes(self._waiting), 0, 0
+        file, found = io.BytesIO(data), list[tuple[int, _Record]]()
+        while start < len(data):
+            file.seek(start)
+            # Bytes that are not UTF-8 stay in the text as surrogates until the record is complete.
+            texts = (raw.decode("utf-8", "surrogateescape") for raw in file)
+            reader, number = csv.reader(texts, delimiter=self._delimiter, strict=True), self._first_line
             try:
                 with _long_fields():
                     for cells in reader:
-                        stop, number = start + reader.line_num, self._first_line + first
-                        found.append((number, _Record(number, lines[first:stop], cells)))
-                        first = stop
+                        stop = file.tell()
+                        found.append((self._first_line, _Record(self._first_line, data[start:stop], cells)))
+                        start, self._first_line = stop, number + reader.line_num
             except csv.Error as error:
-                at_end = start + reader.line_num >= len(lines)
-                if at_end and not final and sum(map(len, lines[first:])) <= LONGEST_LINE:
+                size = len(data) - start
+                if file.tell() == len(data) and not final and size <= LONGEST_LINE:
+                    self._enough = min(2 * size, LONGEST_LINE + 1)
                     break
-                number = self._first_line + first
-                found.append((number, _Record(number, lines[first : first + 1], [], str(error))))
-                first += 1
-        self._waiting = lines[first:]
-        self._first_line += first
+                stop = data.index(b"\n", start) + 1
+                self._again -= file.tell() - stop
+                broken = str(error) if self._again >= 0 else _TOO_MANY
+                found.append((self._first_line, _Record(self._first_line, data[start:stop], [], broken)))
+                start, self._first_line = stop, self._first_line + 1
+                if not self.skip or self._again < 0:
+                    start = len(data)
+        del self._waiting[:start]
         return found
 
     def _take(self, record: _Record) -> None:
+        if record.broken is _TOO_MANY:
+            raise DataError(self.path, _TOO_MANY, record.number, 1)
         if self._header:
             self._take_row(record)
             return
@@ -538,14 +562,14 @@ class CsvReader(TableReader):
         """The cells of a record; none for a blank line."""
         if record.broken:
             raise self._fault(record, -1, f"invalid CSV ({record.broken}); correct the quotes")
-        for number, line in enumerate(record.lines if record.cells else []):
-            if not line.isascii():
-                decoded(line.encode("utf-8", "surrogateescape"), number)
+        if record.cells and not record.raw.isascii():
+            for number, line in enumerate(record.raw.split(b"\n")):
+                decoded(line, number)
         return record.cells
 
     def _fault(self, record: _Record, cell: int, what: str) -> Fault:
         """The error in a cell, counted from 0; -1 is the last."""
-        line, column = cell_place("".join(record.lines), self._delimiter, cell)
+        line, column = cell_place(record.raw.decode("utf-8", "surrogateescape"), self._delimiter, cell)
         return Fault(what, column, line=line)
 
 
