@@ -94,6 +94,18 @@ def test_the_second_text_column_has_other_features(make, read):
     assert X.nnz == 2
 
 
+def test_characters_of_very_long_cells_are_not_used(make, read):
+    reading = Reading(label="l", text=("t",), weighted=True, chars=(2, 4), feature_bits=20)
+    start = " ".join(f"w{i}" for i in range(2000))[:10_000]
+    assert len(start) == 10_000
+    words, n = HashingVectorizer(n_features=2**20, norm=None), 2**20
+    characters = HashingVectorizer(analyzer="char_wb", ngram_range=(2, 4)).build_analyzer()
+    for cell in (start, start + "ab" * 100_000):
+        X = read(make("a.csv", f"l,t\na,{cell}\n"), reading).X
+        assert X[:, :n].nnz == words.transform([cell]).nnz
+        assert X[:, n : 2 * n].sum() == len(characters(start))
+
+
 def test_only_named_columns_are_used(make, read):
     text = "l,t,n\na,some word,nan\n"
     assert read(make("a.csv", text), Reading(label="l", text=("t",))).X.nnz == 2
@@ -341,7 +353,7 @@ def test_wrong_quotes_in_every_line_take_linear_time(make, refused, parsed):
 def test_a_quote_that_is_never_closed_takes_linear_time(make, parsed, monkeypatch, skip):
     monkeypatch.setattr(lines, "BLOCK", 1000)
     monkeypatch.setattr(lines, "LOOK_AHEAD_BYTES", 1000)
-    text = 'l,t\n' + 'a,some words\n' * 50 + 'a,"more words\n' + "b,other words\n" * 20_000
+    text = "l,t\n" + "a,some words\n" * 50 + 'a,"more words\n' + "b,other words\n" * 20_000
     source = Source(make("a.csv", text), Reading(label="l"), skip_bad_lines=skip)
     with contextlib.nullcontext() if skip else pytest.raises(DataError, match="line 52, column 3: invalid CSV"):
         assert sum(len(chunk.labels) for chunk in source.chunks()) == 20_050
@@ -436,6 +448,53 @@ def test_broken_parquet_files_are_refused(tmp_path, refused):
     for end in range(0, len(content), 37):
         path.write_bytes(content[:end])
         assert "Parquet" in str(refused(path, Reading(label="l")))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_unused_columns_of_parquet_are_not_read(tmp_path, monkeypatch, weighted):
+    path = tmp_path / "a.parquet"
+    struct = pyarrow.StructArray.from_arrays([pyarrow.array([1]), pyarrow.array([2])], names=["x", "x"])
+    columns = {"l": ["a"], "t": ["some words here"], "list": [[1]], "bytes": [b"x"], "struct": struct, "n": [2.5]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    read, real = [], tables.ParquetFile._rows
+    monkeypatch.setattr(
+        tables.ParquetFile, "_rows", lambda self, batch, row: read.append(batch.schema.names) or real(self, batch, row)
+    )
+    reading = Source(path, Reading(label="l", weighted=weighted)).reading
+    assert reading.text == ("t",) and reading.numeric == ("n",)
+    assert (reading.ignored if weighted else reading.categorical) == ("list", "bytes", "struct")
+    reading = Source(path, Reading(label="l", text=("t",))).reading
+    assert reading.ignored == ("list", "bytes", "struct", "n")
+    Source(path, Reading(label="list", ignored=("n",)))
+    assert read == [["l", "t", "n"], ["l", "t"], ["l", "t", "list"]]
+    # Without any other column, rows are there, but no column can be used.
+    with pytest.raises(DataError, match=r"no column can be used as it is \('list', 'bytes', 'struct'\)"):
+        Source(path, Reading(label="l", ignored=("t", "n"), weighted=True))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pyarrow.array([0, 0, 2**60, 0]).cast(pyarrow.timestamp("us")),
+        pyarrow.array([0, 0, 2**60, 0]).cast(pyarrow.duration("s")),
+        pyarrow.array([None, None, 1, 2]).cast(pyarrow.timestamp("us", tz="No/Where")),
+    ],
+)
+def test_parquet_values_that_python_does_not_have(tmp_path, refused, monkeypatch, values):
+    monkeypatch.setattr(tables, "_PARQUET_BATCH", 2)
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"l": list("abcd"), "t": ["some words"] * 4, "when": values}), path)
+    error = refused(path, Reading(label="l"))
+    assert error.line == 3 and "column 'when' has a value that cannot be read (" in str(error)
+    assert sum(len(chunk.labels) for chunk in Source(path, Reading(label="l", ignored=("when",))).chunks()) == 4
+
+
+def test_repeated_columns_of_parquet_are_refused_before_reading(tmp_path, refused, monkeypatch):
+    names = ["l", *(f"c{i}" for i in range(50)), "c7"]
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(pyarrow.table([pyarrow.array(["a"])] * len(names), names=names), path)
+    monkeypatch.setattr(tables.ParquetFile, "_rows", None)  # nothing is read
+    assert "two columns are called 'c7'" in str(refused(path, Reading(label="l")))
 
 
 def test_json_keys_that_are_not_utf8_are_not_columns(make):

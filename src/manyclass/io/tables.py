@@ -15,7 +15,7 @@ import stat
 import tempfile
 import weakref
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple
@@ -38,7 +38,9 @@ _NO_LABEL = ("nan", "nat", "<na>")  # how pandas writes a missing label
 _LINES_TO_COMPARE = 50
 _AGAIN = 16  # times the length of a CSV file that is read again after wrong quotes, and 1 MB; then reading ends
 _PARQUET_BATCH = 4096
+_NOT_IN_PYTHON = (OverflowError, ValueError, KeyError)  # what pyarrow raises for values such as a date in the year 0
 CHARS = (2, 4)  # characters of short texts such as names
+_CHARS_READ = 10_000  # of a cell, for sequences of characters, which take 400 bytes of memory per character
 _COLUMNS_SHOWN = 100  # names of columns in an error message
 
 
@@ -104,19 +106,20 @@ def _vectorizers(reading: Reading) -> list[tuple[str, Any]]:
     common: dict[str, Any] = {"n_features": reading.width, "alternate_sign": False, "norm": None}
     words: dict[str, Any] = {"ngram_range": (1, reading.ngrams)}
     found = [
-        (name, HashingVectorizer(**common, **(words if i == 0 else {"analyzer": _prefixed(f"{name}=", **words)})))
+        (name, HashingVectorizer(**common, **(words if i == 0 else {"analyzer": _prefixed(f"{name}=", None, **words)})))
         for i, name in enumerate(reading.text)
     ]
     chars = {"analyzer": "char_wb", "ngram_range": reading.chars}
     return found + [
-        (name, HashingVectorizer(**common, analyzer=_prefixed(f"{name}~", **chars))) for name in reading.chars_of
+        (name, HashingVectorizer(**common, analyzer=_prefixed(f"{name}~", _CHARS_READ, **chars)))
+        for name in reading.chars_of
     ]
 
 
-def _prefixed(prefix: str, **options: Any) -> Any:
-    """An analyzer whose features begin with a prefix."""
+def _prefixed(prefix: str, length: int | None, **options: Any) -> Any:
+    """An analyzer of the first characters of a text whose features begin with a prefix."""
     analyze = HashingVectorizer(**options).build_analyzer()
-    return lambda text: [prefix + feature for feature in analyze(text)]
+    return lambda text: [prefix + feature for feature in analyze(text[:length])]
 
 
 class TableReader(Reader):
@@ -671,6 +674,10 @@ def _temporary_copy(path: str) -> BinaryIO | None:
     return copy
 
 
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
 class ParquetFile:
     """A Parquet file that is read in passes. It has no lines, so errors contain the row."""
 
@@ -688,8 +695,10 @@ class ParquetFile:
         self.position: tuple[int, int | None] = (0, None)  # bytes read, estimated from the rows, and bytes in total
         self.reading = self._resolve(reading)
 
-    def _batches(self, columns: list[str] | None) -> Generator[tuple[list[str], list[dict[str, Any]]], None, None]:
-        """Names of all columns, and rows; the first batch has no rows."""
+    def _batches(
+        self, choose: Callable[[Any], Iterable[str]]
+    ) -> Generator[tuple[list[str], list[dict[str, Any]]], None, None]:
+        """Names of all columns, and rows of those that are chosen from the schema; the first batch has no rows."""
         n_read = 0
         file = self._copy or open(self._path, "rb")
         size = os.fstat(file.fileno()).st_size
@@ -699,18 +708,34 @@ class ParquetFile:
             table = self._parquet.ParquetFile(file)
             names = list(table.schema_arrow.names)
             yield names, []
+            columns = list(dict.fromkeys(choose(table.schema_arrow)))
             for batch in table.iter_batches(batch_size=_PARQUET_BATCH, columns=columns):
+                rows = self._rows(batch, n_read + 1)
                 n_read += batch.num_rows
                 self.position = (size * n_read // max(table.metadata.num_rows, 1), size)
-                yield names, batch.to_pylist()
+                yield names, rows
         except (self._arrow.ArrowException, EOFError, UnicodeDecodeError, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:  # not an error of pyarrow
                 raise
-            reason = " ".join(str(error).split())[:200]
-            raise self._error(n_read + 1, f"invalid Parquet ({reason}); create or download the file again") from None
+            what = f"invalid Parquet ({_reason(error)}); create or download the file again"
+            raise self._error(n_read + 1, what) from None
         finally:
             if file is not self._copy:
                 file.close()
+
+    def _rows(self, batch: Any, first: int) -> list[dict[str, Any]]:
+        """The rows of a batch, or a DataError for a value that Python does not have, such as a date in the year 0."""
+        try:
+            return batch.to_pylist()
+        except _NOT_IN_PYTHON:
+            for name, cells in zip(batch.schema.names, batch.columns, strict=True):
+                for row, cell in enumerate(cells, first):
+                    try:
+                        cell.as_py()
+                    except _NOT_IN_PYTHON as error:
+                        what = f"column {shown(name)} has a value that cannot be read ({_reason(error)})"
+                        raise self._error(row, f"{what}; correct it, or leave out the column") from None
+            raise
 
     def _error(self, row: int, what: str) -> DataError:
         return DataError(self._path, what, row, None, place="row")
@@ -719,14 +744,27 @@ class ParquetFile:
         """Find the columns to use from the first rows."""
         names: list[str] = []
         rows: list[dict[str, Any]] = []
-        batches = self._batches(None)
+
+        def choose(schema: Any) -> list[str]:
+            if repeated := sorted(name for name, n in Counter(schema.names).items() if n > 1):
+                raise self._error(1, f"two columns are called {shown(repeated[0])}; rename one")
+            plain = [field.name for field in schema if not self._is_compound(field.type)]
+            used = reading.columns or set(plain).difference(reading.ignored)
+            return [name for name in schema.names if name in used or name == reading.label]
+
+        batches = self._batches(choose)
         for names, batch in batches:  # noqa: B007
             rows += batch
             if len(rows) >= LOOK_AHEAD_LINES:
                 batches.close()
-        if repeated := sorted({name for name in names if names.count(name) > 1}):
-            raise self._error(1, f"two columns are called {shown(repeated[0])}; rename one")
         return _resolved(self._path, reading, names, rows, self._labelled)
+
+    def _is_compound(self, kind: Any) -> bool:
+        """Whether a type is one of those that are never used: lists, structs, maps and bytes."""
+        types = self._arrow.types
+        return types.is_nested(kind) or any(
+            test(kind) for test in (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
+        )
 
     def pieces(self) -> Generator[Piece, None, None]:
         """One pass over the rows."""
@@ -734,7 +772,7 @@ class ParquetFile:
         reader = TableReader(self._path, reading, self._labelled, self._skip)
         reader.place, reader.keep = "row", self.keep
         label = [reading.label] if self._labelled and reading.label is not None else []
-        for names, rows in self._batches(list(dict.fromkeys([*label, *reading.columns, *self.keep]))):
+        for names, rows in self._batches(lambda schema: [*label, *reading.columns, *self.keep]):
             if not rows:
                 _check_columns(self._path, reading, names, self._labelled, self.keep)
             yield reader.piece(enumerate(rows, n_read + 1))
