@@ -15,6 +15,7 @@ import scipy.sparse
 import zstandard
 
 from manyclass.io import DataError, Reading, Source, known_format, lines
+from manyclass.io import source as source_module
 
 N_ROWS = 5_000
 
@@ -189,6 +190,20 @@ def test_pipes_are_read_once(tmp_path):
     writer.join()
     with pytest.raises(DataError, match="only once"):
         source.chunks()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_with_the_name_of_a_text_file_is_not_opened_for_its_format(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    os.mkfifo(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(source_module, "ByteStream", None)
+        assert known_format(path) is None
+    writer = threading.Thread(target=path.write_bytes, args=(b"2 3 2\n0 1:1\n1 2:1\n",))
+    writer.start()
+    source = Source(path)
+    writer.join()
+    assert source.reading.format == "xmc" and [chunk.X.shape for chunk in source.chunks()] == [(2, 3)]
 
 
 def test_standard_input_needs_a_format(monkeypatch):

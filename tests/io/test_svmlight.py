@@ -126,6 +126,8 @@ def test_large_indices_are_ignored_and_counted(make):
 BAD = [
     ("x 1:1", 1, "whole number"),
     ("2.5 1:1", 1, "whole number"),
+    ("1.00000000000000000000001 1:1", 1, "whole number"),
+    ("99999999999999999999 1:1", 1, "larger than 2**63"),
     ("nan 1:1", 1, "whole number"),
     ("9223372036854775808 1:1", 1, "larger than 2**63"),
     ("1, 1:1", 3, "whole number"),

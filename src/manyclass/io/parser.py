@@ -245,12 +245,14 @@ def _is_space(byte):
 def _read_integer(data, begin, stop):
     """Read an integer such as 3, +3, 3.0 or 3e0 that fills the token: (GOOD or the reason, the integer)."""
     end, negative, mantissa, power, exact = _read_decimal(data, begin, stop)
-    if end != stop or (power < 0 and mantissa > np.uint64(0)) or not exact:
+    if end != stop or (power < 0 and mantissa > np.uint64(0)):
         return BAD_LABEL, np.int64(0)
     if mantissa == np.uint64(0):
         return GOOD, np.int64(0)
     if power > 18 or mantissa > np.uint64(2**63 - 1) // _WHOLE_TENS[power]:
         return LABEL_TOO_LARGE, np.int64(0)
+    if not exact:  # digits after the point
+        return BAD_LABEL, np.int64(0)
     number = np.int64(mantissa * _WHOLE_TENS[power])
     return GOOD, -number if negative else number
 

@@ -60,6 +60,8 @@ def named_format(path: str | Path) -> str | None:
 def known_format(path: str | Path) -> str | None:
     """The format of a file by its extension, or None. A .txt file is opened to see if it begins like an xmc file.
 
+    A pipe is not opened, because it can be read only once.
+
     Examples
     --------
     >>> known_format("train.svm.gz"), known_format("train.csv"), known_format("train.doc")
@@ -67,6 +69,8 @@ def known_format(path: str | Path) -> str | None:
     """
     if _extension(path) != ".txt":
         return named_format(path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        return None
     stream = ByteStream(path)
     try:
         return _text_file_format(path, look_ahead(stream))
