@@ -156,6 +156,19 @@ def test_column_out_of_range(write):
         load("wide")
 
 
+def test_arrays_of_another_kind(write, tmp_path):
+    packed = pack_matrix(TRAIN, "X_train") | pack_matrix(TEST, "X_test")
+    for name, array in (("X_train.shape", np.array(3)), ("X_train.counts", np.array(["2", "0", "2"]))):
+        write("odd", **(packed | {name: array}), y_train=np.zeros(3), y_test=np.zeros(2))
+        with pytest.raises(ValueError, match=r"odd\.npz\.xz is not a packed data set"):
+            load("odd")
+    buffer = io.BytesIO()
+    np.save(buffer, TRAIN)
+    (tmp_path / "one.npz.xz").write_bytes(lzma.compress(buffer.getvalue()))
+    with pytest.raises(ValueError, match=r"one\.npz\.xz is not a packed data set"):
+        load("one")
+
+
 def test_cache_folder(monkeypatch, tmp_path):
     monkeypatch.delenv("MANYCLASS_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

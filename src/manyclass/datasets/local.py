@@ -94,7 +94,7 @@ def load(name: str) -> tuple[Any, ...]:
         if "train" in arrays:
             return arrays["train"], arrays["valid"], arrays["test"]
         return (*unpack_split(arrays, "train"), *unpack_split(arrays, "test"))
-    except (KeyError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{file.name} is not a packed data set: {error}") from error
 
 

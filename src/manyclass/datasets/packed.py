@@ -27,7 +27,7 @@ def read_packed(file: Traversable) -> Arrays:
     try:
         with np.load(io.BytesIO(lzma.decompress(compressed)), allow_pickle=False) as arrays:
             return {key: arrays[key] for key in arrays.files}
-    except (lzma.LZMAError, zipfile.BadZipFile, EOFError, ValueError) as error:
+    except (lzma.LZMAError, zipfile.BadZipFile, EOFError, TypeError, ValueError) as error:
         raise ValueError(f"{file.name} is not a packed data set: {error}") from error
 
 
