@@ -4,6 +4,8 @@ import csv
 import gzip
 import io
 import json
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from manyclass import load_model
+from manyclass.cli import messages
+from manyclass.core.model_file import lock
 from manyclass.io import Reading, Source
 from manyclass.io.lines import ByteStream
 
@@ -175,6 +179,49 @@ def test_options_that_do_not_fit_are_refused(call, model):
     Path("bad.csv").write_text("id,text\n1,red\n2\n")
     assert call("predict", "m", "bad.csv", "--output", "out.csv").code == 1 and not Path("out.csv").exists()
     assert load_model("m").classes_.tolist() == ["cold", "warm"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_no_temporary_file(call, model, monkeypatch, number):
+    real = Source.chunks
+
+    def chunks(self, *args):
+        yield from real(self, *args)
+        assert [name for name in os.listdir() if name.endswith(".part")]
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(Source, "chunks", chunks)
+    assert call("predict", "m", "new.csv", "--output", "out.csv").code == 128 + number
+    assert not [name for name in os.listdir() if "out.csv" in name]
+    assert signal.getsignal(number) == signal.SIG_DFL
+
+
+def test_a_signal_that_is_ignored_stays_ignored(call, model, monkeypatch):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        real = Source.chunks
+        monkeypatch.setattr(Source, "chunks", lambda self: os.kill(os.getpid(), signal.SIGHUP) or real(self))
+        assert call("predict", "m", "new.csv", "--output", "out.csv").code == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_temporary_files_of_killed_commands_are_removed(call, model):
+    Path(".out.csv.abcdefg0.part").write_text("a killed command wrote this")
+    Path(".out.csv.abcdefg1.part").touch()  # perhaps a command that has not locked it yet
+    Path(".out.csv.abcdefg2.part").write_text("locked")
+    with open(".out.csv.abcdefg2.part", "rb") as file:
+        assert lock(file)
+        assert call("predict", "m", "new.csv", "--output", "out.csv").code == 0
+    left = sorted(name for name in os.listdir() if name.endswith(".part"))
+    assert left == [".out.csv.abcdefg1.part", ".out.csv.abcdefg2.part"]
+
+
+def test_the_name_of_the_data_is_printable_on_a_terminal(call, model, monkeypatch):
+    Path("new\x1b.csv").write_text("text\nred\nblue,2\n")
+    monkeypatch.setattr(messages, "is_terminal", lambda file: True)
+    err = call("predict", "m", "new\x1b.csv", "--skip-bad-lines", "--output", "out\x1b.csv").err
+    assert "skipped 1 bad lines of new\\u001b.csv" in err and "Wrote out\\u001b.csv" in err and "\x1b" not in err
 
 
 def test_kept_cells_stay_with_their_rows(call, model):

@@ -152,6 +152,17 @@ def test_only_leftovers_of_killed_writers_are_removed(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == others
 
 
+def test_what_only_looks_like_a_leftover_stays(tmp_path):
+    (tmp_path / ".m.abcdefg0.part").mkdir()
+    os.mkfifo(tmp_path / ".m.abcdefg1.part")
+    (tmp_path / ".m.abcdefg2.part").write_bytes(b"")
+    remove_leftovers(tmp_path / "m", also_empty=False)
+    assert len(list(tmp_path.iterdir())) == 3
+    remove_leftovers(tmp_path / "m")
+    assert len(list(tmp_path.iterdir())) == 2
+    remove_leftovers(tmp_path / "nowhere" / "m")
+
+
 def test_a_folder_that_cannot_be_synced_is_no_error(tmp_path, monkeypatch):
     real = os.fsync
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 from ..core import model_file
-from ..core.model_file import ModelFormatError, check_target, lock
+from ..core.model_file import ModelFormatError, check_target, lock, part_of, remove_leftovers
 from ..core.model_file import replaced as replaced
 from ..io import COLUMN_KINDS, DELIMITERS, TABLES, Reading, Source, known_format
 from ..io.errors import optional_module, shown
@@ -138,6 +138,13 @@ def check_writable(path: str, *inputs: str) -> None:
     check_target(path)
     if not os.access(folder, os.W_OK):
         raise PermissionError(errno.EACCES, "the folder is not writable", folder)
+    try:
+        part_of(path).lstat()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise OSError(error.errno, "no temporary file can be beside it: choose a shorter name", path) from None
+    remove_leftovers(path, also_empty=False)
 
 
 @contextmanager

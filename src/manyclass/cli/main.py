@@ -1,7 +1,10 @@
 """The commands and their options. Each command is implemented by `run` in the module of the same name."""
 
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, Literal
@@ -37,6 +40,26 @@ def run() -> None:
         sys.exit(1)
 
 
+@contextmanager
+def _exit_on_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise SystemExit unless they are ignored, so that temporary files are removed."""
+
+    def end(number: int, frame: Any) -> None:
+        sys.exit(128 + number)
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # Windows lacks SIGHUP
+    numbers = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():  # only there can handlers be set
+        numbers = []
+    for number in numbers:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def command(declaration: Callable[..., None]) -> Callable[..., None]:
     """Register a command that imports the module of its name and calls `run` with the options.
 
@@ -53,7 +76,8 @@ def command(declaration: Callable[..., None]) -> Callable[..., None]:
             # 0 and False are values (--index-base, --no-idf), so compare with the default.
             changed = {k: v for k, v in reading.items() if v is not None and v is not shared[k].default and v != []}
             options["reading"] = changed
-        import_module(f".{name}", __package__).run(**options)
+        with nullcontext() if name == "serve" else _exit_on_signals():  # the service has handlers of its own
+            import_module(f".{name}", __package__).run(**options)
 
     parameters = [p for p in own.values() if p.name != "reading"] + list(shared.values())
     parameters = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in parameters]

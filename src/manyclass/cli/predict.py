@@ -61,7 +61,8 @@ def run(**options: Any) -> None:
             empty = {place: name for place, name in empty.items() if all(row.kept[place] is None for row in rows)}
             write(rows)
     if source.n_skipped:
-        print(f"manyclass: skipped {source.n_skipped} bad lines of {plan.data}", file=sys.stderr)
+        what = f"manyclass: skipped {source.n_skipped} bad lines of {plan.data}"
+        print(printable(what, sys.stderr), file=sys.stderr)
     warn(unknown_features(source))
     if empty and source.n_rows:
         print(printable(f"manyclass: no row has a value of {', '.join(empty.values())}.", sys.stderr), file=sys.stderr)
@@ -72,7 +73,7 @@ def run(**options: Any) -> None:
         rest = "They are predicted as an empty row is."
         print(f"manyclass: {n_noted:,} of {source.n_rows:,} rows have {layout.note}. {rest}", file=sys.stderr)
     if plan.output:
-        print(f"Wrote {plan.output}", file=sys.stderr)
+        print(printable(f"Wrote {plan.output}", sys.stderr), file=sys.stderr)
 
 
 def _check(plan: Plan) -> None:

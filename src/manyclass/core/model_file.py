@@ -80,7 +80,7 @@ def replaced(path: str | os.PathLike) -> Iterator[BinaryIO]:
     """A new file that gets its name when it is complete and on disk; after an error the old file is unchanged."""
     target = Path(os.path.realpath(path))
     check_target(target)
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    part = part_of(target)
     created = False
     try:
         mode = target.stat().st_mode & 0o777 if target.exists() else None
@@ -104,6 +104,12 @@ def replaced(path: str | os.PathLike) -> Iterator[BinaryIO]:
     _sync_folder(target.parent)
 
 
+def part_of(path: str | os.PathLike) -> Path:
+    """A new name beside a file, for a temporary file that will replace it."""
+    target = Path(os.path.realpath(path))
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+
+
 def check_target(path: str | os.PathLike) -> None:
     """Raise an OSError if this is a folder, a pipe or a device, which must not be replaced by a file."""
     if os.path.isdir(path):
@@ -112,15 +118,20 @@ def check_target(path: str | os.PathLike) -> None:
         raise OSError(errno.EINVAL, "cannot write a file: this is a pipe or a device", str(path))
 
 
-def remove_leftovers(path: str | os.PathLike) -> None:
-    """Remove the temporary files that killed writers of this file left behind, but not those of running writers."""
+def remove_leftovers(path: str | os.PathLike, also_empty: bool = True) -> None:
+    """Remove the temporary files that killed writers of this file left behind, but not those of running writers.
+
+    A writer locks its file before it writes, so that an empty file may be that of a writer that begins. Pass
+    also_empty=False if there may be one.
+    """
     target = Path(os.path.realpath(path))
     left = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}\.part")
-    for part in target.parent.iterdir():
-        if left.fullmatch(part.name):
-            with suppress(FileNotFoundError), open(part, "rb") as file:
-                if lock(file):
-                    part.unlink()
+    with suppress(OSError):  # the folder cannot be listed
+        for part in target.parent.iterdir():
+            if left.fullmatch(part.name) and part.is_file():
+                with suppress(OSError), open(part, "rb") as file:
+                    if lock(file) and (also_empty or os.fstat(file.fileno()).st_size):
+                        part.unlink()
 
 
 def lock(file: BinaryIO) -> bool:
