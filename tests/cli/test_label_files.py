@@ -1,5 +1,9 @@
 """`manyclass train --label-text` and `--hierarchy`."""
 
+import os
+import threading
+from pathlib import Path
+
 import pytest
 
 from manyclass import load_model
@@ -59,7 +63,8 @@ def test_paths_may_be_given_instead_of_parents(call, things, tmp_path):
         ("label,description\na,b\na,c", "row 2 has the label 'a' again."),
         ("label,description\n", "there are no rows."),
         ("label,description\na,caf\xe9", "not UTF-8 text; convert the file to UTF-8."),
-        (f"label,description\na,{'b' * 200_000}", "invalid CSV (field larger than field limit (131072))"),
+        (f"label,description\na,{'b' * 200_000}", "line 2: invalid CSV (field larger than field limit (131072))"),
+        ('label,description\na,b\nc,"d\ne,f\n', "line 3: invalid CSV (unexpected end of data)"),
     ],
     ids=lambda value: value[:40],
 )
@@ -68,6 +73,19 @@ def test_bad_files_are_refused_before_training(call, things, tmp_path, text, mes
     found = call(*things, "--label-text", "labels.csv")
     assert found.code == 1 and f"labels.csv: {message}" in " ".join(found.err.split())
     assert not (tmp_path / "a.model").exists()
+
+
+def test_the_files_may_be_pipes(call, things, tmp_path):
+    writers = []
+    for name in ("labels", "tree"):
+        os.mkfifo(name)
+        writers.append(threading.Thread(target=Path(name).write_text, args=(Path(f"{name}.csv").read_text(),)))
+        writers[-1].start()
+    found = call(*things, "--label-text", "labels", "--hierarchy", "tree")
+    for writer in writers:
+        writer.join()
+    assert found.code == 0, found.err
+    assert load_model("a.model").taxonomy_.path("bicycle") == ("vehicle", "bicycle")
 
 
 def test_a_cycle_names_the_file(call, things, tmp_path):

@@ -298,6 +298,8 @@ def test_options_reach_the_estimator(call, digits):
         (("--in-memory", "--checkpoint-every", "9"), "--in-memory trains on all rows at once"),
         (("--algorithm", "spectral-tree", "--online"), "spectral-tree trains on all rows at once"),
         (("--label", "x"), "svmlight, where --label does not apply"),
+        (("--max-memory", "inf"), "--max-memory inf: write a number of GB"),
+        (("--max-memory", "nan"), "--max-memory nan: write a number of GB"),
         (("--input-format", "vw", "--index-base", "1"), "where --index-base does not apply"),
     ],
 )
@@ -314,6 +316,7 @@ def test_missing_and_empty_files_are_reported(call, digits, tmp_path):
     assert result.code == 1 and "empty.svm" in result.err
     assert "no such folder" in call("train", "train.svm", "--model", "nowhere/m").err
     assert "this is a folder" in call("train", "train.svm", "--model", tmp_path).err
+    assert "choose a shorter name" in call("train", "none.svm", "--model", "x" * 245).err
 
 
 def test_a_model_may_be_called_txt(call, digits):

@@ -2,7 +2,7 @@
 
 import csv
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,10 +16,18 @@ _OPTIONS = {"label_text": "--label-text", "hierarchy": "--hierarchy"}
 _SECOND = {"label_text": ("description",), "hierarchy": ("parent", "path")}  # names of the second column
 
 
-def check_label_files(paths: dict[str, str], algorithm: str, reading: Reading, online: bool) -> None:
-    """CommandError for files that cannot be used, before any work is done."""
+class LabelFile(NamedTuple):
+    """What a file says about labels."""
+
+    path: str
+    second: str  # the name of the second column
+    pairs: dict[str, str]  # label: cell of the second column
+
+
+def read_label_files(paths: dict[str, str], algorithm: str, reading: Reading, online: bool) -> dict[str, LabelFile]:
+    """The files by option, read once because they may be pipes; CommandError if they cannot be used."""
     if not paths:
-        return
+        return {}
     name = " and ".join(_OPTIONS[option] for option in paths)
     if online or algorithm != "label-tree":
         raise CommandError(
@@ -30,27 +38,26 @@ def check_label_files(paths: dict[str, str], algorithm: str, reading: Reading, o
         raise CommandError(f"{name}: only for data with one label per row.")
     if "label_text" in paths and not reading.text:
         raise CommandError("--label-text: the data have no text column (choose one with --text).")
-    for option, path in paths.items():
-        _read(option, path)
+    return {option: _read(option, path) for option, path in paths.items()}
 
 
-def label_arguments(paths: dict[str, str], trained: Trained, y: np.ndarray) -> dict[str, Any]:
+def label_arguments(files: dict[str, LabelFile], trained: Trained, y: np.ndarray) -> dict[str, Any]:
     """The arguments of `fit` for the files.
 
     The words of descriptions become known: `trained.reading` changes.
     """
     out: dict[str, Any] = {}
-    if "hierarchy" in paths:
-        second, pairs = _read("hierarchy", paths["hierarchy"])
+    if "hierarchy" in files:
+        path, second, pairs = files["hierarchy"]
         try:
             out["hierarchy"] = (Taxonomy.from_paths if second == "path" else Taxonomy.from_parents)(pairs)
         except ValueError as error:
-            raise CommandError(f"{paths['hierarchy']}: {error}") from error
-    if "label_text" in paths:
+            raise CommandError(f"{path}: {error}") from error
+    if "label_text" in files:
         from ..io.tables import layout_of, table_rows  # scikit-learn's vectorizers take a while to import
 
-        _, pairs = _read("label_text", paths["label_text"])
-        labels, reading = _as_labels(list(pairs), y, paths["label_text"]), trained.reading
+        path, _, pairs = files["label_text"]
+        labels, reading = _as_labels(list(pairs), y, path), trained.reading
         empty, layout = dict.fromkeys(reading.columns), layout_of(reading)
         rows = [{**empty, reading.text[0]: text} for text in pairs.values()]
         raw = table_rows(rows, replace(reading, weighting=None))
@@ -71,15 +78,19 @@ def _as_labels(labels: list[str], y: np.ndarray, path: str) -> np.ndarray:
         raise CommandError(f"{path}: the labels of the data are integers, but this file has others: {error}.") from None
 
 
-def _read(option: str, path: str) -> tuple[str, dict[str, str]]:
-    """The name of the second column of a file, and its rows."""
+def _read(option: str, path: str) -> LabelFile:
+    """The rows of a file."""
+    lines, first = list[list[str]](), 1  # the first line of a record
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
-            lines = list(csv.reader(file))
+            reader = csv.reader(file, strict=True)
+            for line in reader:
+                lines.append(line)
+                first = reader.line_num + 1
     except UnicodeDecodeError:
         raise CommandError(f"{path}: not UTF-8 text; convert the file to UTF-8.") from None
-    except csv.Error as error:  # such as a cell of more than 131,072 characters
-        raise CommandError(f"{path}: invalid CSV ({error}); correct or shorten it.") from None
+    except csv.Error as error:  # such as a quote that is not closed, or a cell of more than 131,072 characters
+        raise CommandError(f"{path}: line {first}: invalid CSV ({error}); correct or shorten it.") from None
     if not lines or len(lines[0]) != 2 or lines[0][0] != "label" or lines[0][1] not in _SECOND[option]:
         names = " or ".join(f"'label,{name}'" for name in _SECOND[option])
         raise CommandError(f"{path}: the first line must be {names}.")
@@ -96,4 +107,4 @@ def _read(option: str, path: str) -> tuple[str, dict[str, str]]:
         pairs[line[0]] = line[1]
     if not pairs:
         raise CommandError(f"{path}: there are no rows.")
-    return lines[0][1], pairs
+    return LabelFile(path, lines[0][1], pairs)

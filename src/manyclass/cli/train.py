@@ -30,7 +30,7 @@ from ..trained import LabelColumns, Trained, initial_names, open_model
 from .algorithms import default_algorithm, learns_at_once, make_estimator
 from .evaluate import evaluate, table
 from .files import can_read_once, check_model_name, only_writer, open_source, open_training_source, unknown_features
-from .label_files import check_label_files, label_arguments
+from .label_files import label_arguments, read_label_files
 from .messages import INTERRUPTED, CommandError, notice_if_slow, printable, row_progress, stderr, warn
 from .rows import Features, PipeRows, RowStore, arrays_of, take, warn_sorted
 
@@ -116,7 +116,7 @@ def _run(plan: Plan) -> None:
             f"{plan.data}: {algorithm} does not support several labels per row: use label-tree or spectral-tree."
         )
     _check_test(plan, source.reading)
-    check_label_files(plan.about_labels, algorithm, source.reading, plan.online)
+    plan.label_files = read_label_files(plan.about_labels, algorithm, source.reading, plan.online)
     if plan.online and not learns_online(ESTIMATORS[algorithm]):
         raise CommandError(f"{algorithm} trains on all rows at once: omit --online, --checkpoint-every, --start-from.")
     identity = plan.identity()
@@ -183,6 +183,8 @@ def _check(plan: Plan) -> None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), plan.test)
     if plan.in_memory and (plan.checkpoint_every or plan.start_from):
         raise CommandError("--in-memory trains on all rows at once: omit --checkpoint-every and --start-from.")
+    if not plan.max_memory < 1e9:  # also nan
+        raise CommandError(f"--max-memory {plan.max_memory:g}: write a number of GB, such as 100.")
     if plan.start_from and (plan.algorithm or plan.option):
         raise CommandError("--start-from uses the settings of the model: omit --algorithm and --option.")
 
@@ -245,7 +247,7 @@ def _train(plan: Plan, trained: Trained, source: Source, base: Trained | None) -
     features = Features(source.reading, base.reading if base else None)
     in_memory = plan.in_memory or not learns_online(trained.estimator)
     if can_read_once(plan.data) and not in_memory:
-        check_label_files(plan.about_labels, "", source.reading, True)
+        read_label_files(plan.about_labels, "", source.reading, True)
         pipe = PipeRows(source, features, plan.seed, plan.shuffle)
         _choose_for_stream(plan, trained, features)
         return Training(plan, trained, pipe).run()
@@ -267,7 +269,7 @@ def _train(plan: Plan, trained: Trained, source: Source, base: Trained | None) -
     at_once = at_once or plan.calibrate  # `fit` holds out more rows than a row store
     if in_memory or (store.has_whole and at_once and not streams):
         return _fit(plan, trained, store)
-    check_label_files(plan.about_labels, "", trained.reading, True)
+    read_label_files(plan.about_labels, "", trained.reading, True)
     _choose_for_stream(plan, trained, features)
     Training(plan, trained, store).run()
 
@@ -436,7 +438,7 @@ def _fit(plan: Plan, trained: Trained, store: RowStore) -> None:
     _print_algorithm(trained, f"{X.shape[0]:,} rows at once{'' if store.in_memory else ' from a temporary file'}")
     try:
         with notice_if_slow():
-            clf.fit(X, y, sample_weight=weights, **label_arguments(plan.about_labels, trained, y))
+            clf.fit(X, y, sample_weight=weights, **label_arguments(plan.label_files, trained, y))
     except KeyboardInterrupt:
         stderr.print("Interrupted; nothing was saved. With --online, training can be interrupted and resumed.")
         raise SystemExit(INTERRUPTED) from None
