@@ -12,7 +12,10 @@ from sklearn.metrics import confusion_matrix, f1_score, recall_score
 
 from manyclass import load_model
 from manyclass.cli import rows
+from manyclass.cli.evaluation import Evaluation
+from manyclass.io import Source
 from manyclass.metrics import ece_at_k, propensities, psp_at_k, risk_coverage
+from manyclass.trained import open_model
 
 TRAIN = ("train", "train.svm", "--features", 64, "--algorithm", "recall-tree")
 
@@ -177,6 +180,17 @@ def test_unknown_labels_are_counted_and_named(call, digits, model):
     y = np.append([77] * 3, digits[1][703:900])
     assert found["macro_f1"] == pytest.approx(f1_score(y, model.predict(digits[0][700:900]), average="macro"))
     assert evaluated(call, "m", "test.svm")["warnings"] == []
+
+
+def test_unknown_labels_are_not_copied_to_an_array_of_texts(call):
+    """Where every label would take as much memory as the longest one."""
+    Path("train.csv").write_text("text,kind\n" + "red paint,warm\nblue paint,cold\n" * 5)
+    assert call("train", "train.csv", "--label", "kind", "--text", "text", "--model", "m").code == 0
+    Path("new.csv").write_text(f"text,kind\nred paint,hot\nblue paint,{'x' * 1000}\n")
+    trained = open_model("m")
+    found = Evaluation(trained, Source("new.csv", trained.reading))
+    assert found.labels[2:] == ["hot", "x" * 1000]
+    assert all(label is known for label, known in zip(found.labels[2:], found._unknown, strict=True))
 
 
 def test_a_forgotten_separator_is_recognised(call, tags):

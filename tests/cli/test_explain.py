@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from manyclass import load_model
+from manyclass.cli import messages
 
 _WORDS = {
     "fruit": ["apple", "pear", "plum", "ripe", "sweet"],
@@ -55,6 +56,8 @@ def test_explain_without_words(call, model, tmp_path):
     result = call("explain", "numbers.model", '{"a": 2, "b": 1}')
     assert result.code == 0 and "a" in result.out, result.err
     assert "JSON object of their cells (Expecting" in call("explain", "numbers.model", '{"a": 2').err
+    result = call("explain", "numbers.model", "[" * 60_000)
+    assert result.code == 1 and "JSON object of their cells (" in result.err
 
 
 def test_explain_draws_a_picture(call, model, tmp_path):
@@ -159,6 +162,17 @@ def test_audit_finds_the_wrong_label(call, table, tmp_path):
     found = json.loads(call("audit", "train.csv", "--label", "topic", "--json", "--top", 1).out)
     assert found["issues"][0]["row"] == 5 and found["n_rows"] == 75
     assert found["pairs"][0]["given"] == "home"
+
+
+def test_json_on_a_terminal_has_no_control_characters(call, table, tmp_path, monkeypatch):
+    text = (tmp_path / "train.csv").read_text().replace("home", "ho\x9bme")
+    (tmp_path / "a.csv").write_text(text)
+    assert call("train", "a.csv", "--label", "topic", "--text", "text", "--model", "a.model").code == 0
+    monkeypatch.setattr(messages, "is_terminal", lambda file: True)
+    audited = call("audit", "a.csv", "--label", "topic", "--json").out
+    explained = call("explain", "a.model", "house", "--json").out
+    assert json.loads(audited)["issues"][0]["given"] == json.loads(explained)["label"] == "ho\x9bme"
+    assert "\x9b" not in audited + explained
 
 
 def test_audit_bad_options(call, table):

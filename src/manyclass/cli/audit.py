@@ -25,10 +25,8 @@ def run(**options: Any) -> None:
         raise CommandError(f"{plan.data}: rows have several labels; audit requires one label per row.")
     X, y, _ = read_rows(source, None, plan.max_rows)
     if source.n_skipped:
-        print(
-            f"manyclass: skipped {source.n_skipped} bad lines of {plan.data}, which are not counted in row numbers",
-            file=sys.stderr,
-        )
+        what = f"skipped {source.n_skipped} bad lines of {plan.data}, which are not counted in row numbers"
+        print(printable(f"manyclass: {what}", sys.stderr), file=sys.stderr)
     if X.shape[0] == plan.max_rows:
         print(f"manyclass: only the first {plan.max_rows:,} rows are checked (--max-rows)", file=sys.stderr)
     if plan.folds > X.shape[0]:
@@ -40,9 +38,9 @@ def run(**options: Any) -> None:
     if output is not None:
         with replaced_data(output) as file:
             file.write(table_text([list(found.to_dict()), *_cells(found)], str(named_format(output))).encode())
-        print(f"Wrote {output}", file=sys.stderr)
+        print(printable(f"Wrote {output}", sys.stderr), file=sys.stderr)
     if plan.as_json:
-        print(json.dumps(_facts(found, top), ensure_ascii=False))
+        print(printable(json.dumps(_facts(found, top), ensure_ascii=False), sys.stdout))
     else:
         print(printable(_text(found, top), sys.stdout))
 

@@ -107,7 +107,7 @@ class Evaluation:
             clf._index.check_kind(chunk.labels)
             classes = clf._index.find(chunk.labels)
             for row in np.flatnonzero(classes < 0):
-                label = chunk.labels[row]
+                label = chunk.labels.item(row)
                 classes[row] = self._unknown.setdefault(label, self.n_classes + len(self._unknown))
             width = self.n_classes + len(self._unknown)
             out = sp.csr_array((np.ones(n, np.int8), classes, np.arange(n + 1)), shape=(n, width))
@@ -174,7 +174,7 @@ class Evaluation:
     def labels(self) -> list:
         """The labels of all classes, then the unknown labels."""
         if self.columns is None:
-            return [*self.trained.labels(slice(None)), *np.array(list(self._unknown)).tolist()]
+            return [*self.trained.labels(slice(None)), *self._unknown]
         return self.columns.names or list(range(len(self.counts.true)))
 
     def metrics(self) -> dict[str, Any]:

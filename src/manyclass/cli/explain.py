@@ -22,7 +22,8 @@ def run(model: str, text: str, label: str | None, top_k: int, picture: str | Non
         found = clf.explain(row, _label(label, trained), k=top_k)
         probability = float(clf.predict_proba([row], sparse=True)[0, clf._id_of(found.label)])
     if as_json:
-        print(json.dumps({"probability": probability, **found.to_dict()}, ensure_ascii=False))
+        text = json.dumps({"probability": probability, **found.to_dict()}, ensure_ascii=False)
+        print(printable(text, sys.stdout))
     else:
         print(printable(f"{found}\n\nprobability of {found.label}: {probability:.4f}", sys.stdout))
     if picture is not None:
@@ -39,7 +40,7 @@ def _row(text: str, trained: Trained) -> Any:
     expected = f"the model has the columns {', '.join(trained.reading.columns)}: pass a JSON object of their cells"
     try:
         cells = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CommandError(f"{expected} ({error}).") from error
     if not isinstance(cells, dict):
         raise CommandError(f"{expected}.")
