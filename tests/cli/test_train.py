@@ -299,7 +299,7 @@ def test_options_reach_the_estimator(call, digits):
         (("--algorithm", "spectral-tree", "--online"), "spectral-tree trains on all rows at once"),
         (("--label", "x"), "svmlight, where --label does not apply"),
         (("--max-memory", "inf"), "--max-memory inf: write a number of GB"),
-        (("--max-memory", "nan"), "--max-memory nan: write a number of GB"),
+        (("--max-memory", "1e300"), "--max-memory 1e+300: write a number of GB"),
         (("--input-format", "vw", "--index-base", "1"), "where --index-base does not apply"),
     ],
 )

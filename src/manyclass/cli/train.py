@@ -183,7 +183,7 @@ def _check(plan: Plan) -> None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), plan.test)
     if plan.in_memory and (plan.checkpoint_every or plan.start_from):
         raise CommandError("--in-memory trains on all rows at once: omit --checkpoint-every and --start-from.")
-    if not plan.max_memory < 1e9:  # also nan
+    if plan.max_memory >= 1e9:
         raise CommandError(f"--max-memory {plan.max_memory:g}: write a number of GB, such as 100.")
     if plan.start_from and (plan.algorithm or plan.option):
         raise CommandError("--start-from uses the settings of the model: omit --algorithm and --option.")
