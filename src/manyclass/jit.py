@@ -37,7 +37,7 @@ if not OLDEST <= _VERSION <= NEWEST:
     )
 
 from numba import _dynfunc  # type: ignore[attr-defined]  # noqa: E402
-from numba.core import caching, compiler, typed_passes  # noqa: E402
+from numba.core import caching, compiler, event, typed_passes  # noqa: E402
 from numba.core.codegen import JITCodeLibrary  # noqa: E402
 from numba.core.compiler_lock import global_compiler_lock  # noqa: E402
 from numba.core.compiler_machinery import register_pass  # noqa: E402
@@ -160,6 +160,11 @@ def _compiling() -> Iterator[None]:
             numba.config.SLP_VECTORIZE = slp  # type: ignore[attr-defined]
             if collecting:
                 gc.enable()
+
+
+def compilations() -> Any:
+    """A context manager; its `buffer` lists what was compiled since."""
+    return event.install_recorder("numba:compile")
 
 
 class Kernel(CPUDispatcher):

@@ -191,9 +191,13 @@ def test_a_signal_leaves_no_temporary_file(call, model, monkeypatch, number):
         os.kill(os.getpid(), number)
 
     monkeypatch.setattr(Source, "chunks", chunks)
-    assert call("predict", "m", "new.csv", "--output", "out.csv").code == 128 + number
-    assert not [name for name in os.listdir() if "out.csv" in name]
-    assert signal.getsignal(number) == signal.SIG_DFL
+    before = signal.signal(number, signal.SIG_DFL)  # nohup ignores SIGHUP
+    try:
+        assert call("predict", "m", "new.csv", "--output", "out.csv").code == 128 + number
+        assert not [name for name in os.listdir() if "out.csv" in name]
+        assert signal.getsignal(number) == signal.SIG_DFL
+    finally:
+        signal.signal(number, before)
 
 
 def test_a_signal_that_is_ignored_stays_ignored(call, model, monkeypatch):

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from numba.core import event
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ..jit import compilations
 
 INTERRUPTED = 130  # exit code after Ctrl-C
 
@@ -68,7 +69,7 @@ def notice_if_slow() -> Iterator[None]:
 
     timer = threading.Timer(3.0, notice)
     timer.daemon = True
-    with event.install_recorder("numba:compile") as compiling:
+    with compilations() as compiling:
         timer.start()
         try:
             yield

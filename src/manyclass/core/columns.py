@@ -119,7 +119,8 @@ def columns_of(sums: Sums, centre: bool) -> ColumnScaling | None:
 
 def is_centred(state: State) -> bool:
     """Whether something is subtracted from the values. Cost: O(features)."""
-    return "scaling" in state and bool(state["scaling"].shift.any())
+    columns = state.get("scaling")
+    return columns is not None and bool(columns.shift.any())
 
 
 def most_rows(state: State, most: int) -> int:

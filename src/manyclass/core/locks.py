@@ -105,7 +105,7 @@ def reads(method: Method) -> Method:
 
 
 class Threads:
-    """Threads whose calls have all ended when the block ends, also if it was interrupted.
+    """Threads whose calls have all ended when the block ends, also if it was interrupted; then no other call begins.
 
     `ThreadPoolExecutor` does not wait for a thread that an interrupt (Ctrl-C) met while it was being started: it would
     still write the arrays of a model when nothing locks it any more.

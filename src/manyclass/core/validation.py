@@ -97,9 +97,10 @@ def check_weights(sample_weight, n: int) -> np.ndarray:
     if sample_weight is None:
         return np.ones(n)
     try:
-        if np.iscomplexobj(sample_weight):
+        given = np.asarray(sample_weight)
+        if given.dtype.kind == "c":
             raise TypeError("complex numbers")
-        weights = np.asarray(sample_weight, np.float64)
+        weights = given.astype(np.float64)
     except (TypeError, OverflowError) as error:  # pandas.NA, a dict
         raise ValueError(f"sample_weight must have one number for each row of X: {error}.") from None
     if weights.ndim == 0:

@@ -7,7 +7,7 @@ row by row.
 
 import math
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,7 +20,6 @@ from ..core.invariants import check_bank, check_candidates, check_scale, check_s
 from ..core.labels import LabelSet, check_table, find, move_table, refill
 from ..core.learners import HIGHEST_RATE
 from ..core.linear import bank_bytes, grow_bank, make_bank, slim_bank, weights_of
-from ..core.locks import Threads
 from ..core.losses import LOSSES, probabilities_batch
 from ..core.protocol import Predictions, Scored, rows_of
 from ..core.state import Candidates, Counts, LabelTable, Linear, Scale, Seen, State, Tree, copy, cut, make, resize
@@ -187,14 +186,15 @@ def _one_behind(n_jobs: int) -> Iterator[Callable]:
     if n_jobs == 1:
         yield lambda function, args: function and function(*args)
         return
-    with Threads(1) as threads:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(int).result()  # starts the thread: one that an interrupt meets while it starts is not waited for
         before: list[Future] = []
 
         def follow(function, args) -> None:
             while before:
                 before.pop().result()
             if function is not None:
-                before.append(threads.submit(function, *args))
+                before.append(pool.submit(function, *args))
 
         yield follow
 
