@@ -2,6 +2,9 @@
 
 import copy
 import pickle
+import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -12,7 +15,7 @@ from sklearn.base import clone
 from benchmarks.threads import Soak
 from manyclass import ManyClassClassifier, OneAgainstAllClassifier, RecallTreeClassifier, load_model
 from manyclass.core import locks
-from manyclass.core.locks import ModelLock, Threads, parallel, reads
+from manyclass.core.locks import ModelLock, parallel, reads, uninterrupted
 from manyclass.estimators import ESTIMATORS
 
 
@@ -24,6 +27,29 @@ def test_every_prediction_is_that_of_a_state_between_two_calls(name, tmp_path):
     assert not soak.errors
     assert soak.wrong() == {}
     assert soak.counts["save"] > 0 and sum(soak.counts.values()) > 100
+
+
+INTERRUPTED = """
+import signal, sys
+import numpy as np
+from manyclass import RecallTreeClassifier, load_model
+
+rng = np.random.default_rng(0)
+X, y = rng.normal(size=(3000, 50)).astype(np.float32), np.sort(rng.integers(0, 400, 3000))
+model = RecallTreeClassifier(n_jobs=2, random_state=0).partial_fit(X, y)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+n_interrupts = 0
+for _ in range(40):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-3, 0.02))
+        while True:
+            model.partial_fit(X, y)
+    except KeyboardInterrupt:
+        n_interrupts += 1
+    model.save(sys.argv[1])
+    load_model(sys.argv[1])
+print(n_interrupts)
+"""
 
 
 def start(function):
@@ -226,38 +252,51 @@ def test_reading_takes_no_lock_without_a_writer(monkeypatch):
     model.predictor()(np.ones(1, np.float32))
 
 
-def test_calls_have_ended_when_an_interrupt_meets_the_start_of_a_thread(monkeypatch):
-    """`ThreadPoolExecutor` forgets a thread whose start is interrupted, although it works."""
-    begun, ended, go_on = threading.Event(), threading.Event(), threading.Event()
+def test_an_interrupt_waits_for_the_calls_that_run_and_begins_no_other():
+    calls, begun, go_on = [], threading.Event(), threading.Event()
 
-    def work():
+    def work(number):
         begun.set()
-        go_on.wait(60)
-        ended.set()
+        assert go_on.wait(60)
+        calls.append(number)
 
-    start = threading.Thread.start
-
-    def interrupted(thread):
-        start(thread)
+    def interrupt():
         begun.wait(60)
-        monkeypatch.setattr(threading.Thread, "start", start)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         threading.Timer(0.05, go_on.set).start()
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        parallel(work, range(50), n_jobs=2)
+    assert 1 <= len(calls) <= 2
+
+
+def test_an_interrupt_while_the_thread_starts_waits_for_it(monkeypatch):
+    calls, start = [], locks.start_new_thread
+
+    def interrupted(*args):
+        start(*args)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(threading.Thread, "start", interrupted)
-    with pytest.raises(KeyboardInterrupt), Threads(1) as threads:
-        threads.submit(work)
-    assert ended.is_set()
+    def work(check):
+        time.sleep(0.05)
+        calls.append("before")
+        check()
+        calls.append("after")
+
+    monkeypatch.setattr(locks, "start_new_thread", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        uninterrupted(work)
+    assert calls == ["before"]
 
 
-def test_after_an_interrupt_no_further_call_begins():
-    calls, gate = [], threading.Event()
-    with pytest.raises(KeyboardInterrupt), Threads(1) as threads:
-        for number in range(5):
-            threads.submit(lambda number=number: (gate.wait(60), calls.append(number)))
-        threading.Timer(0.05, gate.set).start()
-        raise KeyboardInterrupt
-    assert calls == [0]
+def test_interrupts_never_damage_a_model(tmp_path):
+    """A program whose training is interrupted at 40 moments; after each, the model is saved and read."""
+    program = tmp_path / "program.py"
+    program.write_text(INTERRUPTED)
+    done = subprocess.run([sys.executable, program, tmp_path / "m"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 30
 
 
 def test_parallel_calls_keep_their_order():

@@ -1,16 +1,18 @@
 """Predictions while another thread trains: many threads may read a model at a time, or one may change it.
 
-`Threads` and `parallel` are for the threads of one call.
+`uninterrupted` and `parallel` are for the threads of one call.
 """
 
+from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import wraps
-from threading import Condition, get_ident
+from threading import Condition, get_ident, main_thread
 from typing import Any, TypeVar
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+Result = TypeVar("Result")
 
 
 class ModelLock:
@@ -104,43 +106,46 @@ def reads(method: Method) -> Method:
     return locked  # type: ignore[return-value]
 
 
-class Threads:
-    """Threads whose calls have all ended when the block ends, also if it was interrupted; then no other call begins.
+def uninterrupted(function: Callable[[Callable[[], None]], Result]) -> Result:
+    """Call `function(check)` on a thread that Ctrl-C does not reach, and wait for its end.
 
-    `ThreadPoolExecutor` does not wait for a thread that an interrupt (Ctrl-C) met while it was being started: it would
-    still write the arrays of a model when nothing locks it any more.
+    Python raises KeyboardInterrupt in the main thread, after any instruction: also inside a `Condition` or a
+    `ThreadPoolExecutor`, which may then leave a thread that still writes to the model, or wait for ever. The function
+    ends at the next `check()`, which raises the interrupt.
     """
+    if get_ident() != main_thread().ident:
+        return function(lambda: None)
+    interrupts: list[BaseException] = []
+    outcome: list[tuple] = []
+    ended = allocate_lock()
+    ended.acquire()
 
-    def __init__(self, n_threads: int) -> None:
-        self._pool = ThreadPoolExecutor(n_threads)
-        self._running, self._closed, self._changed = 0, False, Condition()
+    def check() -> None:
+        if interrupts:
+            raise interrupts[0]
 
-    def submit(self, function: Callable, *args: Any) -> Future:
-        """Call the function on one of the threads."""
-        return self._pool.submit(self._call, function, args)
-
-    def _call(self, function: Callable, args: tuple) -> Any:
-        with self._changed:
-            if self._closed:
-                return None
-            self._running += 1
+    def call() -> None:
         try:
-            return function(*args)
-        finally:
-            with self._changed:
-                self._running -= 1
-                self._changed.notify_all()
+            outcome.append((function(check), None))
+        except BaseException as error:
+            outcome.append((None, error))
+        ended.release()
 
-    def __enter__(self) -> "Threads":
-        return self
-
-    def __exit__(self, kind: Any, *_: Any) -> None:
+    try:
+        start_new_thread(call, ())
+    except KeyboardInterrupt as interrupt:  # raised after the call: the thread has been started
+        interrupts.append(interrupt)
+    while not outcome:
         try:
-            self._pool.shutdown(wait=True, cancel_futures=kind is not None)
-        finally:
-            with self._changed:
-                self._closed = True
-                self._changed.wait_for(lambda: not self._running)
+            while not outcome:
+                ended.acquire()
+        except BaseException as interrupt:
+            interrupts.append(interrupt)
+    result, error = outcome[0]
+    check()
+    if error is not None:
+        raise error
+    return result
 
 
 def parallel(function: Callable, *arguments: Iterable, n_jobs: int) -> list:
@@ -148,5 +153,13 @@ def parallel(function: Callable, *arguments: Iterable, n_jobs: int) -> list:
     items = list(zip(*arguments, strict=True))
     if min(n_jobs, len(items)) <= 1:
         return [function(*item) for item in items]
-    with Threads(n_jobs) as threads:
-        return [call.result() for call in [threads.submit(function, *item) for item in items]]
+
+    def work(check: Callable[[], None]) -> list:
+        def call(item: tuple) -> Any:
+            check()
+            return function(*item)
+
+        with ThreadPoolExecutor(n_jobs) as pool:
+            return list(pool.map(call, items))
+
+    return uninterrupted(work)

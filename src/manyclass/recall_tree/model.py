@@ -20,6 +20,7 @@ from ..core.invariants import check_bank, check_candidates, check_scale, check_s
 from ..core.labels import LabelSet, check_table, find, move_table, refill
 from ..core.learners import HIGHEST_RATE
 from ..core.linear import bank_bytes, grow_bank, make_bank, slim_bank, weights_of
+from ..core.locks import uninterrupted
 from ..core.losses import LOSSES, probabilities_batch
 from ..core.protocol import Predictions, Scored, rows_of
 from ..core.state import Candidates, Counts, LabelTable, Linear, Scale, Seen, State, Tree, copy, cut, make, resize
@@ -133,8 +134,10 @@ def learn(options: Options, state: State, batch: Batch, labels, weights, epoch: 
     few_wide_rows = n_features > _WIDE and 256 * len(labels) < n_features
     if options.path_features != OFF or few_wide_rows:
         _learn_by_row(options, state, rows)
+    elif n_jobs == 1 or len(labels) <= _AHEAD:  # one block leaves nothing for a second thread
+        _learn_in_halves(options, state, rows, 1, lambda: None)
     else:
-        _learn_in_halves(options, state, rows, n_jobs)
+        uninterrupted(lambda check: _learn_in_halves(options, state, rows, n_jobs, check))
 
 
 def _learn_by_row(options: Options, state: State, rows: Rows) -> None:
@@ -148,7 +151,7 @@ def _learn_by_row(options: Options, state: State, rows: Rows) -> None:
         _grow(options, state, int(rows.label[begin]))
 
 
-def _learn_in_halves(options: Options, state: State, rows: Rows, n_jobs: int) -> None:
+def _learn_in_halves(options: Options, state: State, rows: Rows, n_jobs: int, check: Callable) -> None:
     """The tree's half of a block of rows, then the scorers' half while the tree learns the next block."""
     n_rows, seen = min(_AHEAD, len(rows.label)), state["seen"]
     tree_scale = copy(state["scale"])  # both halves update the scales, each at its own row
@@ -160,6 +163,7 @@ def _learn_in_halves(options: Options, state: State, rows: Rows, n_jobs: int) ->
             lists = [_make_lists(options, state, n_rows, n_labels) for _ in range(min(2, n_jobs))]
             n = -1
             while n and begin < len(rows.label):
+                check()
                 mine = lists[turn % len(lists)]
                 mine.n_rows[0] = 0
                 try:
@@ -187,7 +191,6 @@ def _one_behind(n_jobs: int) -> Iterator[Callable]:
         yield lambda function, args: function and function(*args)
         return
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(int).result()  # starts the thread: one that an interrupt meets while it starts is not waited for
         before: list[Future] = []
 
         def follow(function, args) -> None:
