@@ -61,6 +61,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", default="wordnet-hypernym", help="with one label per row")
     parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--workers", nargs="+", type=int, default=[1, 2])
     options = parser.parse_args()
     X, y, X_test, _ = prepare(ALL[options.set], None)
     model = LabelTreeClassifier(random_state=0, n_jobs=2).fit(X, y)
@@ -74,7 +75,7 @@ def main() -> None:
         alone = time.perf_counter() - start
         print(f"{options.set}, {options.rows:,} rows")
         print(f"one process, two threads: {options.rows / alone:,.0f} rows/s", flush=True)
-        for n_workers in (1, 2):
+        for n_workers in options.workers:
             seconds, found = on_cluster(n_workers, model.set_params(n_jobs=1), path, sizes)
             same = "same labels" if (found == expected).all() else "OTHER LABELS"
             print(f"{n_workers} workers: {options.rows / seconds:,.0f} rows/s, {same}", flush=True)

@@ -1,13 +1,16 @@
 """Time and memory of training on a cluster of this machine beside `fit` in one process. Requires an idle machine.
 
     MANYCLASS_DATA=... python benchmarks/dask/speed.py --set big-text-0.25
+    MANYCLASS_DATA=... python benchmarks/dask/speed.py --set big-text-1.0 --ways dask-2 --memory 6GB
 
 Prints seconds and the peak memory of the largest worker for `fit` with as many threads as workers, and for clusters of
-1 and 2 workers with one thread each. Code is compiled before. Every fit runs in fresh processes.
+1 and 2 workers with one thread each. Code is compiled before. Every fit runs in fresh processes. `--memory` limits a
+worker: Dask moves results to disk before it is reached, and restarts a worker that exceeds 95 % of it.
 """
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -26,6 +29,7 @@ from benchmarks.dask.running import digest, read_partition, running, write_parti
 from manyclass import LabelTreeClassifier  # noqa: E402
 from manyclass.distributed import DaskLabelTreeClassifier  # noqa: E402
 
+WAYS = ("local-1", "local-2", "dask-1", "dask-2")
 _FEW = 2000  # rows that compile the code
 
 
@@ -47,21 +51,29 @@ def local(folder: Path, n_jobs: int) -> dict:
     return {"seconds": seconds, "peak": peak(), "digest": digest(model.set_params(n_jobs=1))}
 
 
-def distributed(folder: Path, n_workers: int) -> dict:
+def distributed(folder: Path, n_workers: int, memory: str) -> dict:
     """The same on a cluster."""
     parts = [delayed(read_partition, nout=3)(*paths) for paths in _paths(folder)]
-    with running(n_workers) as (_, client):
+    with running(n_workers, memory) as (_, client):
+        pids = set(client.run(os.getpid).values())
         few = [delayed(_first_rows, nout=3)(part) for part in parts]  # several, so that every worker gets some of them
         for _ in range(2):
             DaskLabelTreeClassifier(client, random_state=0).fit(few)
         begun = time.perf_counter()
         model = DaskLabelTreeClassifier(client, random_state=0).fit(parts).to_local()
         seconds = time.perf_counter() - begun
-        return {"seconds": seconds, "peak": max(client.run(peak).values()), "digest": digest(model)}
+        restarted = len(set(client.run(os.getpid).values()) - pids)
+        found = {"seconds": seconds, "peak": max(client.run(peak).values()), "restarted": restarted, "client": peak()}
+        return {**found, "digest": digest(model)}
 
 
 def _first_rows(part: tuple) -> tuple:
     return part[0][:_FEW], part[1][:_FEW], None
+
+
+def _child(name: str, folder: str) -> list[str]:
+    way, n = name.split("-")
+    return [way, folder, n]
 
 
 def _paths(folder: Path) -> list[list[str]]:
@@ -74,27 +86,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", default="big-text-0.25")
     parser.add_argument("--parts", type=int, default=8)
+    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS)
+    parser.add_argument("--memory", default="0", help="limit of each worker, such as 6GB; 0: none")
     parser.add_argument("--child", nargs=3, metavar=("WAY", "FOLDER", "N"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         way, folder, n = options.child
-        print(json.dumps((local if way == "local" else distributed)(Path(folder), int(n))))
+        found = local(Path(folder), int(n)) if way == "local" else distributed(Path(folder), int(n), options.memory)
+        print(json.dumps(found))
         return
     with tempfile.TemporaryDirectory() as folder:
         write_partitions(options.set, options.parts, Path(folder))
         found = {}
-        for way, n in (("local", 1), ("local", 2), ("dask", 1), ("dask", 2)):
-            command = [sys.executable, __file__, "--child", way, folder, str(n)]
-            out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-            found[way, n] = one = json.loads(out.splitlines()[-1])
-            megabytes = one["peak"] / 2**20
-            print(f"{way} {n}: {one['seconds']:.1f} s, peak {megabytes:.0f} MB, {one['digest'][:16]}", flush=True)
-    seconds = {key: one["seconds"] for key, one in found.items()}
-    print(f"speed-up from 1 to 2 workers: {seconds['dask', 1] / seconds['dask', 2]:.2f} (wanted: 1.6)")
-    print(f"2 workers beside fit with 2 threads: {seconds['dask', 2] / seconds['local', 2]:.2f} (wanted: at most 1.3)")
-    share = found["dask", 2]["peak"] / found["local", 2]["peak"]
-    print(f"peak of a worker beside one process: {share:.2f} (wanted: at most 1.3 / 2)")
+        for name in options.ways:
+            command = [sys.executable, __file__, "--memory", options.memory, "--child", *_child(name, folder)]
+            out = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+            found[name] = one = json.loads(out.splitlines()[-1])
+            more = f", client {one['client'] / 2**20:.0f} MB, {one['restarted']} restarted" if "client" in one else ""
+            line = f"{name}: {one['seconds']:.1f} s, peak {one['peak'] / 2**20:.0f} MB{more}, {one['digest'][:16]}"
+            print(line, flush=True)
     print(f"all models the same: {len({one['digest'] for one in found.values()}) == 1}")
+    if len(found) < len(WAYS):
+        return
+    seconds = {name: one["seconds"] for name, one in found.items()}
+    print(f"speed-up from 1 to 2 workers: {seconds['dask-1'] / seconds['dask-2']:.2f} (wanted: 1.6)")
+    print(f"2 workers beside fit with 2 threads: {seconds['dask-2'] / seconds['local-2']:.2f} (wanted: at most 1.3)")
+    share = found["dask-2"]["peak"] / found["local-2"]["peak"]
+    print(f"peak of a worker beside one process: {share:.2f} (wanted: at most 1.3 / 2)")
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ class Runs:
         self.expected = self.undisturbed("first")
         begun = time.perf_counter()
         assert self.undisturbed("second") == self.expected, "two undisturbed runs differ"
-        self.seconds = time.perf_counter() - begun
+        self.seconds = (time.perf_counter() - begun) / 2
 
     def undisturbed(self, name: str, *options: str) -> bytes:
         model = self.folder / name
@@ -91,26 +91,43 @@ class Runs:
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=restrict
         )
 
+    @staticmethod
+    def wait_for_lock(model: Path, processes: list[subprocess.Popen]) -> None:
+        """Wait until a process has locked the model, or all have ended."""
+        beside = model.with_name(f".{model.name}.lock")
+        while any(process.poll() is None for process in processes):
+            try:
+                if f":{beside.stat().st_ino} " in Path("/proc/locks").read_text():
+                    return
+            except FileNotFoundError:
+                pass
+            time.sleep(0.002)
+
     def kill_until_it_ends(self, n_writers: int, n_kills: int) -> None:
         """One run, killed at random moments until a process comes to its end.
 
-        `seconds` follows the speed of the machine: about five of six processes are killed.
+        All moments are after a process has locked the model. `seconds` follows the speed of the machine: about five of
+        six processes are killed.
         """
         model = self.folder / f"model-{self.counts['runs']}"
         self.counts["runs"] += 1
         ended = False
         while not ended:
+            killed = False
             processes = [self.start(model) for _ in range(n_writers)]
-            enough = self.counts["kills"] >= n_kills
-            end = None if enough else time.monotonic() + self.seconds * (0.35 + 0.65 * self.chance.random())
-            for process in processes:
-                try:
-                    process.wait(None if end is None else max(0.0, end - time.monotonic()))
-                except subprocess.TimeoutExpired:
-                    os.kill(process.pid, signal.SIGKILL)
-                    self.counts["kills"] += 1
-                    self.seconds *= 1.02
-                    self.counts["kills with a checkpoint there"] += Path(f"{model}.checkpoint").exists()
+            if self.counts["kills"] < n_kills:
+                self.wait_for_lock(model, processes)
+                begun = time.monotonic()
+                moments = sorted(begun + self.seconds * self.chance.random() for _ in processes)
+                for process, moment in zip(processes, moments, strict=True):
+                    try:
+                        process.wait(max(0.0, moment - time.monotonic()))
+                    except subprocess.TimeoutExpired:
+                        os.kill(process.pid, signal.SIGKILL)
+                        killed = True
+                        self.counts["kills"] += 1
+                        self.seconds *= 1.02
+                        self.counts["kills with a checkpoint there"] += Path(f"{model}.checkpoint").exists()
             for process in processes:
                 _, errors = process.communicate()
                 if process.returncode == 1 and REFUSED in errors:
@@ -120,6 +137,8 @@ class Runs:
                     self.seconds *= 0.9
                 elif process.returncode != -signal.SIGKILL:
                     raise SystemExit(f"train failed:\n{errors}")
+        if killed:  # the second writer, after the first had ended: the next run removes what it has left
+            self.start(model).communicate()
         self.compare(model)
 
     def fill_the_disk(self) -> None:
