@@ -1,5 +1,6 @@
 """Predictions of tables with Dask, Ray and Spark: those of the model itself."""
 
+import os
 import sys
 
 import dask
@@ -90,6 +91,23 @@ def test_spark(model, path, frame, text, monkeypatch):
     finally:
         session.stop()
     assert_same(pd.DataFrame(found, columns=["id", "labels", "scores"]), model, text)
+
+
+@pytest.mark.filterwarnings("ignore")  # Ray warns of its own functions
+def test_ray(model, path, frame, text):
+    ray = pytest.importorskip("ray", reason="requires: pip install 'ray[data]'")
+    data = pytest.importorskip("ray.data", reason="requires: pip install 'ray[data]'")
+    try:
+        environment = {"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}}
+        ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, runtime_env=environment)
+    except Exception as error:
+        pytest.skip(f"Ray does not start: {error}")
+    try:
+        rows = data.from_arrow(pa.Table.from_pandas(frame))
+        found = rows.map_batches(TopK(path, k=3, keep=["id"]), batch_format="pyarrow", batch_size=20).to_pandas()
+    finally:
+        ray.shutdown()
+    assert_same(found, model, text)
 
 
 def test_a_file_that_was_replaced(tmp_path):
