@@ -7,7 +7,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from distributed import wait
+from distributed import Client, wait
 
 from benchmarks.dask.running import running
 from manyclass import LabelTreeClassifier
@@ -16,6 +16,7 @@ from manyclass.distributed import DaskLabelTreeClassifier, estimator, read_files
 from manyclass.distributed.checkpoints import remove_stored, stored
 from manyclass.distributed.cluster import Cluster
 from manyclass.distributed.rows import edges_of
+from manyclass.io import DataError
 from manyclass.label_tree.parts import ALIGNED
 from tests.distributed.conftest import N_LABELS
 from tests.distributed.partitions import N_ROWS, cut, file_of
@@ -133,6 +134,26 @@ def test_files_with_several_labels_per_row(client, tmp_path):
         paths[-1].write_text("\n".join(lines) + "\n")
     model = DaskLabelTreeClassifier(client, **OPTIONS).fit(read_files(paths)).to_local()
     assert file_of(model) == file_of(LabelTreeClassifier(**OPTIONS).fit(X, Y.astype(np.int8)))
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "message"),
+    [("1 9 5", "4 8:1", "1 values have indices beyond the 4"), ("1 4 9", "8 3:1", "label 8 is beyond the 5 labels")],
+)
+def test_a_file_that_has_more_than_the_first(tmp_path, header, row, message):
+    paths = [tmp_path / name for name in ("a.xmc", "b.xmc")]
+    for path, lines in zip(paths, ("1 4 5\n1,3 0:1 3:2\n", f"{header}\n{row}\n"), strict=True):
+        path.write_text(lines)
+    first, second = read_files(paths)
+    assert first.compute(scheduler="synchronous")[0].shape == (1, 4)
+    with pytest.raises(DataError, match=rf"b\.xmc.*{message}"):
+        second.compute(scheduler="synchronous")
+
+
+def test_a_client_that_is_not_the_default(cluster, text, whole):
+    with Client(cluster, set_as_default=False) as other:
+        model = DaskLabelTreeClassifier(other, **OPTIONS).fit(*map(cut, text))
+        assert file_of(model.to_local()) == whole
 
 
 def test_threshold_is_learned_from_the_same_rows(client, text, monkeypatch):

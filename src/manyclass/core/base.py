@@ -22,6 +22,7 @@ from .files import FilesMixin
 from .invariants import check_training
 from .label_issues import LabelIssuesMixin
 from .learners import TEXT_FEATURES
+from .locks import reads
 from .options import Constraint, check_options
 from .prediction import n_threads, progressive_error
 from .probabilities import CALIBRATION, ProbabilityMixin, rows_to_hold_out
@@ -82,6 +83,17 @@ class ManyClassifier(
         super().__setstate__(state)
         if hasattr(self, "_state"):
             self._state = {name: writable(group) for name, group in self._state.items()}
+
+    @reads
+    def __getstate__(self) -> dict[str, Any]:
+        """Attributes for pickle, with arrays of their own: another thread may train the model meanwhile."""
+        return deepcopy(super().__getstate__())
+
+    @reads
+    def __deepcopy__(self, memo: dict):
+        new = memo[id(self)] = object.__new__(type(self))
+        new.__setstate__(deepcopy(self.__dict__, memo))
+        return new
 
     def __copy__(self):
         """Arrays are not shared: those that grow in one model would be too short for the other one's numbers."""

@@ -117,7 +117,7 @@ def uninterrupted(function: Callable[[Callable[[], None]], Result]) -> Result:
         return function(lambda: None)
     interrupts: list[BaseException] = []
     outcome: list[tuple] = []
-    ended = allocate_lock()
+    begin, ended = allocate_lock(), allocate_lock()
     ended.acquire()
 
     def check() -> None:
@@ -125,6 +125,8 @@ def uninterrupted(function: Callable[[Callable[[], None]], Result]) -> Result:
             raise interrupts[0]
 
     def call() -> None:
+        if not begin.acquire(False):  # an exception before the start was reported
+            return
         try:
             outcome.append((function(check), None))
         except BaseException as error:
@@ -133,7 +135,9 @@ def uninterrupted(function: Callable[[Callable[[], None]], Result]) -> Result:
 
     try:
         start_new_thread(call, ())
-    except KeyboardInterrupt as interrupt:  # raised after the call: the thread has been started
+    except BaseException as interrupt:
+        if begin.acquire(False):  # the thread has not begun, and now it will not
+            raise
         interrupts.append(interrupt)
     while not outcome:
         try:

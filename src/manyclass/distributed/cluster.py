@@ -48,11 +48,11 @@ class Cluster:
 
     @property
     def n_parts(self) -> int:
-        """Into which the rows are cut; the model does not depend on it."""
+        """Number of parts of the rows; the model does not depend on it."""
         return _PARTS_PER_THREAD * self.n_threads
 
     def n_chunks(self, n_values: int) -> int:
-        """Into which the training from so many values is divided; the model does not depend on it."""
+        """Number of chunks for the training from so many values; the model does not depend on it."""
         return max(_CHUNKS_PER_THREAD * self.n_threads, min(_FEW_CHUNKS, n_values // _LARGE_CHUNK))
 
     def call(self, function: Callable, *arguments: Any) -> Future:
@@ -84,7 +84,8 @@ class Cluster:
         most = _CHUNKS_IN_FLIGHT * self.n_threads
         for chunk in chunks:
             if len(running) >= most:
-                wait(running, return_when="FIRST_COMPLETED")
+                with self.client.as_current():  # `wait` has no argument for it
+                    wait(running, return_when="FIRST_COMPLETED")
                 for future in running:
                     if future.status == "error":
                         future.result()  # raises the error now, not after all other chunks

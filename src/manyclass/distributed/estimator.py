@@ -250,7 +250,7 @@ random_state, verbose
             sizes.append([len(part) for part in own])
         held, learned = parts
         known = run.get(run.combine(add, run.each(rows_of_labels, [learned]))) > 0
-        held = run.each(known_labels, [run.each(encode, [held], None, None)], known)
+        held = run.each(known_labels, [run.each(encode, [held], None, None)], run.share(known))
         if sum(sizes[0]) < FEWEST or not sum(run.get(run.each(n_labels_of, [held]))):
             return
         params = {**self.get_params(deep=False), **params_for_threshold(rng), "checkpoint": None}
@@ -285,7 +285,7 @@ random_state, verbose
         if self.class_weight != "balanced":
             return classes, self.class_weight
         counts = run.get(run.combine(add, run.each(count_labels, [checked], run.share(classes))))
-        return classes, balanced_weights(counts)
+        return classes, run.share(balanced_weights(counts))
 
     def to_local(self) -> LabelTreeClassifier:
         """The model as a `LabelTreeClassifier`, for prediction, `save` and `partial_fit` in this process."""

@@ -53,10 +53,17 @@ def read_files(paths: Sequence[str | PathLike], reading: Reading = Reading()) ->
 
 def _read(path: str, reading: Reading) -> tuple[Any, Any, np.ndarray | None]:
     """X, y and weights of a file; y is a matrix if rows have several labels."""
-    for chunk in Source(path, reading).chunks(_ALL):
+    source = Source(path, reading)
+    for chunk in source.chunks(_ALL):
+        if source.n_beyond and not reading.hashed:
+            what = f"{source.n_beyond:,} values have indices beyond the {reading.width:,} features of the first file"
+            raise DataError(path, what, 1, 1)
         if chunk.pointer is None:
             return chunk.X, chunk.labels, chunk.weights
-        assert chunk.labels is not None
+        assert chunk.labels is not None and reading.n_labels is not None
+        if len(chunk.labels) and chunk.labels.max() >= reading.n_labels:
+            what = f"label {chunk.labels.max()} is beyond the {reading.n_labels:,} labels of the first file"
+            raise DataError(path, what, 1, 1)
         ones = np.ones(len(chunk.labels), np.int8)
         Y = sp.csr_array((ones, chunk.labels, chunk.pointer), shape=(chunk.X.shape[0], reading.n_labels))
         Y.sum_duplicates()

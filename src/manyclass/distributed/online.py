@@ -42,7 +42,7 @@ def _check_mergeable(model: LabelTreeClassifier) -> None:
 def _new_labels(checked: Checked, known: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The labels that the model does not know, the first row of each, and whether its weight is above 0.
 
-    If possible, it is.
+    A row with a weight above 0 is preferred.
     """
     if sp.issparse(checked.y):
         labels = labels_of(checked.y)
