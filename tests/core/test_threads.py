@@ -265,9 +265,13 @@ def test_an_interrupt_waits_for_the_calls_that_run_and_begins_no_other():
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         threading.Timer(0.05, go_on.set).start()
 
-    threading.Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
-        parallel(work, range(50), n_jobs=2)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in background jobs of a shell
+    try:
+        threading.Thread(target=interrupt).start()
+        with pytest.raises(KeyboardInterrupt):
+            parallel(work, range(50), n_jobs=2)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert 1 <= len(calls) <= 2
 
 

@@ -4,6 +4,7 @@ import os
 import sys
 
 import dask
+import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from manyclass import LabelTreeClassifier
-from manyclass.distributed import TopK
+from manyclass.distributed import DaskLabelTreeClassifier, TopK
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,30 @@ def test_dask_data_frames(client, model, path, frame, text):
 def test_tables_that_do_not_fit(path, columns, message):
     with pytest.raises(ValueError, match=message):
         TopK(path)(pa.table(columns))
+
+
+def test_arrays_that_do_not_fit(client, model, text):
+    trained = DaskLabelTreeClassifier(client)
+    trained._local = model
+    X = da.from_array(text[0][:50].toarray(), chunks=(20, 100))  # blocks of columns are joined
+    np.testing.assert_array_equal(trained.predict(X).compute(), model.predict(text[0][:50]))
+    np.testing.assert_array_equal(trained.predict_topk(X, 2)[0].compute(), model.predict_topk(text[0][:50], 2)[0])
+    for rows, kind, message in (
+        ([X], TypeError, "X must be a Dask array, got list"),
+        (X[:, 0], ValueError, "must have two dimensions"),
+        (X[:, :300], ValueError, "X has 300 features, the model has 400"),
+    ):
+        for method in (trained.predict, trained.predict_topk):
+            with pytest.raises(kind, match=message):
+                method(rows)
+
+
+def test_options_of_tables(path, frame):
+    with pytest.raises(ValueError, match="k must be"):
+        TopK(path, k=0)
+    with pytest.raises(ValueError, match="keep has columns that the table does not have: name"):
+        TopK(path, keep=["id", "name"])(pa.Table.from_pandas(frame))
+    assert TopK(path, keep="id")(pa.Table.from_pandas(frame)).column_names == ["id", "labels", "scores"]
 
 
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")

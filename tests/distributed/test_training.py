@@ -144,10 +144,15 @@ def test_a_file_that_has_more_than_the_first(tmp_path, header, row, message):
     paths = [tmp_path / name for name in ("a.xmc", "b.xmc")]
     for path, lines in zip(paths, ("1 4 5\n1,3 0:1 3:2\n", f"{header}\n{row}\n"), strict=True):
         path.write_text(lines)
-    first, second = read_files(paths)
+    first, second = read_files(paths[0])[0], read_files(paths)[1]
     assert first.compute(scheduler="synchronous")[0].shape == (1, 4)
     with pytest.raises(DataError, match=rf"b\.xmc.*{message}"):
         second.compute(scheduler="synchronous")
+
+
+def test_something_else_than_a_client(cluster, text):
+    with pytest.raises(TypeError, match=r"client must be a distributed\.Client, got LocalCluster"):
+        DaskLabelTreeClassifier(cluster).fit(*map(cut, text))
 
 
 def test_a_client_that_is_not_the_default(cluster, text, whole):

@@ -36,6 +36,8 @@ class Cluster:
 
     def __init__(self, client: Client | None, checkpoints: str | None = None) -> None:
         self.checkpoints = checkpoints  # folder of trained chunks, or None
+        if client is not None and not isinstance(client, Client):
+            raise TypeError(f"client must be a distributed.Client, got {type(client).__name__}: use Client(...) of it.")
         try:
             self.client = get_client() if client is None else client
         except ValueError as error:

@@ -14,16 +14,18 @@ from ..io import DataError, Reading, Source
 _ALL = 1 << 62  # rows
 
 
-def read_files(paths: Sequence[str | PathLike], reading: Reading = Reading()) -> list[Delayed]:
+def read_files(paths: str | PathLike | Sequence[str | PathLike], reading: Reading = Reading()) -> list[Delayed]:
     """Partitions for `DaskLabelTreeClassifier.fit`, one for each file. Workers read the files when `fit` needs them.
 
     Parameters
     ----------
-    paths : sequence of str or path-like
+    paths : str, path-like, or sequence of them
         Files in any format that `manyclass train` reads, possibly compressed; all workers must be able to read them
         under these names. All files have the format, the number of features and the kind of labels of the first one.
     reading : Reading, optional
-        How files are read. Values that are None are found from the first lines of the first file.
+        How files are read, from `manyclass.io`; tables require `Reading(label="column")`. Values that are None are
+        found from the first lines of the first file. X has `n_features` columns, or 2**`feature_bits` without it, and
+        larger indices are hashed into them.
 
     Returns
     -------
@@ -41,7 +43,7 @@ def read_files(paths: Sequence[str | PathLike], reading: Reading = Reading()) ->
     >>> X.shape[0], y.tolist()
     (2, [3, 8])
     """
-    names = [fspath(path) for path in paths]
+    names = [fspath(path) for path in ([paths] if isinstance(paths, (str, PathLike)) else paths)]
     if not names:
         raise ValueError("paths is empty: pass at least one file.")
     found = Source(names[0], reading).reading

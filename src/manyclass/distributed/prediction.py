@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from numbers import Integral
 from os import PathLike, fspath
 from typing import Any
 
@@ -23,6 +24,7 @@ def predict_blocks(model: Any, X: Any) -> Any:
         raise ValueError("predict returns one label per row; the model has several: use predict_topk.")
     from dask import delayed
 
+    X = _whole_rows(X, model)
     return X.map_blocks(_predict, delayed(model), dtype=model.classes_.dtype, drop_axis=1, meta=model.classes_[:0])
 
 
@@ -31,6 +33,7 @@ def topk_blocks(model: Any, X: Any, k: int | None) -> tuple[Any, Any]:
     import dask.array as da
     from dask import delayed
 
+    X = _whole_rows(X, model)
     k = model._check_k(min(5, model._index.n_current) if k is None else k)
     shared, found = delayed(model), []
     blocks = [delayed(_topk, nout=2)(block, shared, k) for block in X.to_delayed().ravel()]
@@ -38,6 +41,20 @@ def topk_blocks(model: Any, X: Any, k: int | None) -> tuple[Any, Any]:
         parts = [da.from_delayed(block[item], (n, k), dtype) for block, n in zip(blocks, X.chunks[0], strict=True)]
         found.append(da.concatenate(parts))
     return found[0], found[1]
+
+
+def _whole_rows(X: Any, model: Any) -> Any:
+    """A Dask array whose blocks contain whole rows of the model's width."""
+    if not hasattr(X, "map_blocks") or not hasattr(X, "numblocks"):
+        raise TypeError(
+            f"X must be a Dask array, got {type(X).__name__}. Use frame.to_dask_array() for a data frame, TopK for "
+            "tables, and to_local().predict for data in memory."
+        )
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions, got {X.ndim}.")
+    if X.shape[1] != model.n_features_in_ and not np.isnan(X.shape[1]):
+        raise ValueError(f"X has {X.shape[1]} features, the model has {model.n_features_in_}.")
+    return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
 
 
 def _predict(block: Any, model: Any) -> np.ndarray:
@@ -72,7 +89,7 @@ class TopK:
         A model file.
     k : int, default=5
         Number of labels.
-    keep : sequence of str, default=()
+    keep : str or sequence of str, default=()
         Columns of the input that the result keeps, such as a row number.
 
     Notes
@@ -104,8 +121,10 @@ class TopK:
         frame.mapInArrow(TopK(path).batches, "labels array<long>, scores array<double>")    # Spark
     """
 
-    def __init__(self, path: str | PathLike, k: int = 5, keep: Iterable[str] = ()) -> None:
-        self.path, self.k, self.keep = fspath(path), k, tuple(keep)
+    def __init__(self, path: str | PathLike, k: int = 5, keep: str | Iterable[str] = ()) -> None:
+        if not isinstance(k, Integral) or k < 1:
+            raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
+        self.path, self.k, self.keep = fspath(path), int(k), (keep,) if isinstance(keep, str) else tuple(keep)
 
     def __call__(self, table: Any) -> Any:
         """The predictions of a table: Arrow for an Arrow table or batch, else a pandas data frame."""
@@ -120,6 +139,9 @@ class TopK:
 
     def _predict(self, table: pa.Table | pa.RecordBatch) -> pa.Table:
         model = _model_at(self.path)
+        missing = [name for name in self.keep if name not in table.schema.names]
+        if missing:
+            raise ValueError(f"keep has columns that the table does not have: {', '.join(missing)}.")
         kept = {name: table.column(name) for name in self.keep}
         names = model.label_names_  # of several labels per row
         n, number = table.num_rows, names is None and model.classes_.dtype.kind in "iu"

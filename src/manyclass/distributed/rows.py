@@ -1,5 +1,6 @@
 """Partitions of rows: checked by the workers that hold them, encoded, and cut at multiples of `ALIGNED` rows."""
 
+import warnings
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -271,6 +272,8 @@ def is_sparse(info: Info) -> bool:
 
 def checked_parts(run: Cluster, parts: list, estimator: LabelTreeClassifier) -> tuple[list, list[Info]]:
     """Futures of the partitions with rows, checked, and what is known of each."""
+    if not run.client.nthreads():
+        warnings.warn("The cluster has no workers: waiting for the first one.", stacklevel=4)
     parts = [delayed(tuple)(list(part)) if isinstance(part, (list, tuple)) else part for part in parts]
     tasks = [delayed(check)(part, estimator, k) for k, part in enumerate(parts)]
     pairs = run.client.compute(tasks)
