@@ -124,7 +124,8 @@ class TopK:
     def __init__(self, path: str | PathLike, k: int = 5, keep: str | Iterable[str] = ()) -> None:
         if not isinstance(k, Integral) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
-        self.path, self.k = fspath(path), int(k)
+        self.path = fspath(path)
+        self.k: int = int(k)
         self.keep: tuple[str, ...] = (keep,) if isinstance(keep, str) else tuple(keep)
 
     def __call__(self, table: Any) -> Any:
