@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from numbers import Integral
 from os import PathLike, fspath
 from typing import Any
 
@@ -122,11 +121,9 @@ class TopK:
     """
 
     def __init__(self, path: str | PathLike, k: int = 5, keep: str | Iterable[str] = ()) -> None:
-        if not isinstance(k, Integral) or k < 1:
+        if not isinstance(k, (int, np.integer)) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
-        self.path = fspath(path)
-        self.k: int = int(k)
-        self.keep: tuple[str, ...] = (keep,) if isinstance(keep, str) else tuple(keep)
+        self.path, self.k, self.keep = fspath(path), int(k), (keep,) if isinstance(keep, str) else tuple(keep)
 
     def __call__(self, table: Any) -> Any:
         """The predictions of a table: Arrow for an Arrow table or batch, else a pandas data frame."""
