@@ -50,7 +50,7 @@ def on_cluster(n_workers: int, model: LabelTreeClassifier, path: str, sizes: lis
             labels = trained.predict(da.concatenate(blocks)).to_delayed().ravel()
             return client.gather(client.compute([delayed(counts)(one, model.classes_) for one in labels]))
 
-        predicted(sizes[: 2 * n_workers])  # every worker compiles and gets the model
+        predicted(sizes[: 2 * n_workers])  # every worker compiles
         start = time.perf_counter()
         found = predicted(sizes)
         return time.perf_counter() - start, np.sum(found, axis=0)

@@ -71,11 +71,6 @@ def _first_rows(part: tuple) -> tuple:
     return part[0][:_FEW], part[1][:_FEW], None
 
 
-def _child(name: str, folder: str) -> list[str]:
-    way, n = name.split("-")
-    return [way, folder, n]
-
-
 def _paths(folder: Path) -> list[list[str]]:
     n = len(list(folder.glob("X*")))
     return [[str(folder / f"{what}{number}") for what in "Xy"] for number in range(n)]
@@ -88,10 +83,10 @@ def main() -> None:
     parser.add_argument("--parts", type=int, default=8)
     parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS)
     parser.add_argument("--memory", default="0", help="limit of each worker, such as 6GB; 0: none")
-    parser.add_argument("--child", nargs=3, metavar=("WAY", "FOLDER", "N"), help=argparse.SUPPRESS)
+    parser.add_argument("--child", nargs=3, metavar=("WAY", "N", "FOLDER"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        way, folder, n = options.child
+        way, n, folder = options.child
         found = local(Path(folder), int(n)) if way == "local" else distributed(Path(folder), int(n), options.memory)
         print(json.dumps(found))
         return
@@ -99,7 +94,7 @@ def main() -> None:
         write_partitions(options.set, options.parts, Path(folder))
         found = {}
         for name in options.ways:
-            command = [sys.executable, __file__, "--memory", options.memory, "--child", *_child(name, folder)]
+            command = [sys.executable, __file__, "--memory", options.memory, "--child", *name.split("-"), folder]
             out = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
             found[name] = one = json.loads(out.splitlines()[-1])
             more = f", client {one['client'] / 2**20:.0f} MB, {one['restarted']} restarted" if "client" in one else ""

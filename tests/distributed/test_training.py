@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextvars import Context
 
 import dask.array as da
 import numpy as np
@@ -155,10 +156,14 @@ def test_something_else_than_a_client(cluster, text):
         DaskLabelTreeClassifier(cluster).fit(*map(cut, text))
 
 
-def test_a_client_that_is_not_the_default(cluster, text, whole):
-    with Client(cluster, set_as_default=False) as other:
-        model = DaskLabelTreeClassifier(other, **OPTIONS).fit(*map(cut, text))
+def test_a_client_that_is_not_the_default(cluster, text, whole, monkeypatch):
+    monkeypatch.setattr("distributed.client._global_clients", {})  # without the client of the other tests
+    other = Client(cluster, set_as_default=False)
+    try:
+        model = Context().run(DaskLabelTreeClassifier(other, **OPTIONS).fit, *map(cut, text))
         assert file_of(model.to_local()) == whole
+    finally:
+        other.close()
 
 
 def test_threshold_is_learned_from_the_same_rows(client, text, monkeypatch):
