@@ -1,6 +1,7 @@
 """Predictions and saving while another thread trains: never a crash, never a mixture of two states."""
 
 import copy
+import os
 import pickle
 import signal
 import subprocess
@@ -13,9 +14,15 @@ import pytest
 from sklearn.base import clone
 
 from benchmarks.threads import Soak
-from manyclass import ManyClassClassifier, OneAgainstAllClassifier, RecallTreeClassifier, load_model
+from manyclass import (
+    LabelTreeClassifier,
+    ManyClassClassifier,
+    OneAgainstAllClassifier,
+    RecallTreeClassifier,
+    load_model,
+)
 from manyclass.core import locks
-from manyclass.core.locks import ModelLock, parallel, reads, uninterrupted
+from manyclass.core.locks import ModelLock, parallel, reads, uninterrupted, writes
 from manyclass.estimators import ESTIMATORS
 
 
@@ -67,6 +74,10 @@ def until(condition):
     pytest.fail("the other thread does not go on")
 
 
+def assert_free(lock):
+    assert not lock.readers and not lock.writers and not lock.waiting
+
+
 def test_a_prediction_waits_for_training_and_training_for_predictions(monkeypatch):
     """Step by step, without luck: training stops in the middle, and a prediction must not be made meanwhile."""
     model = OneAgainstAllClassifier(random_state=0).fit([[0.0], [1.0]], ["a", "b"])
@@ -83,8 +94,7 @@ def test_a_prediction_waits_for_training_and_training_for_predictions(monkeypatc
     trainer = start(lambda: model.partial_fit([[2.0]], ["c"]))
     assert half_way.wait(60)
     reader = start(lambda: order.append(len(model.classes_)))
-    while not model._lock._waiting:  # the reader has come to the lock
-        pass
+    until(lambda: model._lock.waiting)  # the reader has come to the lock
     go_on.set()
     trainer.join(60)
     reader.join(60)
@@ -140,31 +150,27 @@ def test_neither_side_waits_for_ever():
             if go_on is not None:
                 assert go_on.wait(60)
 
-    def write(name, go_on=None):
-        with lock.writing():
-            order.append(name)
-            if go_on is not None:
-                assert go_on.wait(60)
+        write = writes(read.__wrapped__)
 
     first, second = threading.Event(), threading.Event()
     threads = [start(lambda: Model().read("reader 1", first))]
     until(lambda: order == ["reader 1"])
-    threads.append(start(lambda: write("writer 1", second)))
+    threads.append(start(lambda: Model().write("writer 1", second)))
     until(lambda: len(lock.writers) == 1)
     threads.append(start(lambda: Model().read("reader 2")))
-    until(lambda: len(lock._waiting) == 1)
+    until(lambda: len(lock.waiting) == 1)
     first.set()
     until(lambda: "writer 1" in order)
-    threads.append(start(lambda: write("writer 2")))
+    threads.append(start(lambda: Model().write("writer 2")))
     until(lambda: len(lock.writers) == 2)
     second.set()
     for thread in threads:
         thread.join(60)
     assert order == ["reader 1", "writer 1", "reader 2", "writer 2"]
-    assert not lock.readers and not lock.writers and not lock._waiting
+    assert_free(lock)
 
 
-def test_a_writer_that_stops_waiting_lets_nobody_in():
+def test_a_writer_that_stops_waiting_lets_nobody_in(monkeypatch):
     """As Ctrl-C while `partial_fit` waits for another thread."""
     lock, order, go_on = ModelLock(), [], threading.Event()
 
@@ -175,27 +181,25 @@ def test_a_writer_that_stops_waiting_lets_nobody_in():
         def read(self):
             order.append("reader")
 
-    def write():
-        with lock.writing():
+        @writes
+        def write(self):
             order.append("writer")
             assert go_on.wait(60)
             order.append("end")
 
-    def give_up():
-        with pytest.raises(KeyboardInterrupt), lock.writing():
-            pass
+    def interrupted(bell):
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        time.sleep(0.01)
 
-    def wait(*args):
-        raise KeyboardInterrupt
-
-    threads = [start(write)]
+    monkeypatch.setattr(locks, "_sleep", interrupted)
+    threads = [start(Model().write)]
     until(lambda: order == ["writer"])
     threads.append(start(Model().read))
-    until(lambda: len(lock._waiting) == 1)
-    lock._changed.wait, usual = wait, lock._changed.wait
-    give_up()
-    lock._changed.wait = usual
-    assert order == ["writer"] and len(lock._waiting) == 1
+    until(lambda: len(lock.waiting) == 1)
+    with pytest.raises(KeyboardInterrupt):
+        Model().write()
+    assert order == ["writer"] and len(lock.waiting) == 1
     go_on.set()
     for thread in threads:
         thread.join(60)
@@ -212,7 +216,7 @@ def test_methods_may_call_each_other_but_not_train():
     model = Model(random_state=0, n_epochs=1).fit([[0.0], [1.0]], [0, 1])
     with pytest.raises(RuntimeError, match="inside one of its own methods"):
         model.read_and_train()
-    assert not model._lock.readers
+    assert_free(model._lock)
     model.partial_fit([[0.0]], [0])
 
 
@@ -221,7 +225,7 @@ def test_an_error_releases_the_lock():
     for wrong in (lambda: model.predict([[1.0, 2.0]]), lambda: model.partial_fit([[1.0, 2.0]], [0])):
         with pytest.raises(ValueError, match="features"):
             wrong()
-    assert not model._lock.readers and not model._lock.writers
+    assert_free(model._lock)
 
 
 def test_copies_have_locks_of_their_own(tmp_path):
@@ -246,7 +250,7 @@ def test_a_lock_is_made_once():
 def test_reading_takes_no_lock_without_a_writer(monkeypatch):
     """The cost of safety: predictions of single rows must not become slower."""
     model = RecallTreeClassifier(random_state=0, n_epochs=1).fit([[0.0], [1.0]], [0, 1])
-    for name in ("wait", "wake"):
+    for name in ("wait_to_read", "wake"):
         monkeypatch.setattr(locks.ModelLock, name, lambda *args: pytest.fail("a lock was taken"))
     model.predict([[1.0]])
     model.predictor()(np.ones(1, np.float32))
@@ -325,13 +329,16 @@ def test_parallel_calls_keep_their_order():
 def test_copies_wait_for_the_end_of_training(duplicate):
     """A copy of arrays of different moments has indices beyond its arrays."""
     model = RecallTreeClassifier(random_state=0).partial_fit([[0.0], [1.0]], [0, 1])
-    done = []
-    with model._lock.writing():
-        thread = start(lambda: done.append(duplicate(model)))
-        until(lambda: model._lock._waiting)
+    done, threads = [], []
+
+    def train():
+        threads.append(start(lambda: done.append(duplicate(model))))
+        until(lambda: model._lock.waiting)
         assert not done
         model._state["seen"].n_rows[0] += 1
-    thread.join(60)
+
+    model._learn_more(train)
+    threads[0].join(60)
     assert done[0]._state["seen"].n_rows[0] == model._state["seen"].n_rows[0] == 3
     assert done[0]._lock is not model._lock
 
@@ -365,3 +372,155 @@ def test_two_threads_with_the_first_rows_train_one_model(many):
         for thread in threads:
             thread.join()
         assert model.estimator_._state["seen"].n_rows[0] == len(y)
+
+
+class Interrupts:
+    """Raises KeyboardInterrupt at one of the moments at which Python runs signal handlers."""
+
+    def __init__(self, moment):
+        self.left = moment
+
+    def __call__(self, frame, event, arg):
+        if event in ("call", "c_return", "return"):
+            self.left -= 1
+            if not self.left:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+
+def interrupted_at(moment, function):
+    """Whether the call was interrupted: it may end before."""
+    interrupts = Interrupts(moment)
+    sys.setprofile(interrupts)
+    try:
+        function()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.setprofile(None)
+    return interrupts.left <= 0
+
+
+def named(columns):
+    pd = pytest.importorskip("pandas")
+    return pd.DataFrame(np.eye(len(columns), dtype=int), columns=list(columns))
+
+
+CHANGES = {
+    "fit": lambda model: model.fit(np.eye(3), ["x", "y", "z"]),
+    "new label": lambda model: model.partial_fit(np.eye(3)[:1], ["d"]),
+    "new column": lambda model: model.partial_fit(np.eye(4)[:, :3], named("abcd")),
+    "add": lambda model: model.add_classes(["d", "e"]),
+    "add to others": lambda model: model.remove_classes(["a"]).add_classes(["a", "d"]),
+    "remove": lambda model: model.remove_classes(["a"]),
+    "rename": lambda model: model.rename_classes({"a": "long name", "b": "a"}),
+    "merge": lambda model: model.merge_classes({"a": "b"}),
+}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # interrupts in generators that end
+@pytest.mark.parametrize(
+    ("change", "several"),
+    [(change, False) for change in CHANGES if change != "new column"]
+    + [(change, True) for change in CHANGES if change not in ("fit", "new label")],
+)
+def test_an_interrupt_at_any_moment_leaves_a_whole_model(change, several, tmp_path):
+    """All or nothing has changed, and the lock is free."""
+    first = LabelTreeClassifier(random_state=0).fit(np.eye(3), named("abc") if several else list("abc"))
+    first.conformal(np.eye(3)[[0, 1, 2] * 5], np.eye(3, dtype=int)[[0, 1, 2] * 5] if several else list("abc") * 5)
+
+    def facts(model):
+        model = copy.deepcopy(model)
+        return model._names, model.classes_.tolist(), model.removed_classes_, "conformal" in model._state
+
+    model = copy.deepcopy(first)
+    CHANGES[change](model)
+    allowed = [facts(first), facts(model)]
+    if change == "add to others":
+        allowed.append(facts(copy.deepcopy(first).remove_classes(["a"])))
+    counted = Interrupts(0)
+    sys.setprofile(counted)
+    CHANGES[change](copy.deepcopy(first))
+    sys.setprofile(None)
+    seen = set()
+    for moment in range(1, -counted.left, max(1, -counted.left // 200)):
+        model = copy.deepcopy(first)
+        interrupted_at(moment, lambda model=model: CHANGES[change](model))
+        assert_free(model._lock)
+        assert facts(model) in allowed
+        seen.add(allowed.index(facts(model)))
+        model.save(tmp_path / "m")
+        loaded = load_model(tmp_path / "m")
+        np.testing.assert_array_equal(loaded.predict(np.eye(3)), model.predict(np.eye(3)))
+    assert len(seen) >= 2
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_at_any_moment_of_a_prediction_leaves_the_lock_free():
+    model = LabelTreeClassifier(random_state=0).fit(np.eye(3), list("abc"))
+    model.predict(np.eye(3))
+    moment = 1
+    while interrupted_at(moment, lambda: model.predict(np.eye(3))):
+        assert_free(model._lock)
+        moment += 1
+    assert moment > 20
+
+
+def test_many_interrupts_while_a_thread_works():
+    """Signals that come again every 30 microseconds: the call ends when its thread has ended, not before."""
+    running = []
+
+    def work(check):
+        running.append(True)
+        time.sleep(0.02)
+        running.clear()
+
+    usual = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    n_early = n_interrupted = 0
+    try:
+        for _ in range(20):
+            try:
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.002, 3e-5)
+                    uninterrupted(work)
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                n_early += len(running)
+                n_interrupted += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, usual)
+    assert n_early == 0 and n_interrupted > 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="requires fork")
+@pytest.mark.parametrize("trains", [False, True])
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_process_that_is_forked_while_another_thread_uses_the_model(trains):
+    model = OneAgainstAllClassifier(random_state=0).partial_fit([[0.0], [1.0]], ["a", "b"])
+    model.predict([[1.0]])
+    inside, go_on = threading.Event(), threading.Event()
+
+    def stay():
+        inside.set()
+        assert go_on.wait(60)
+
+    thread = start(lambda: model._learn_more(stay) if trains else reads(lambda self: stay())(model))
+    assert inside.wait(60)
+    child = os.fork()
+    if not child:
+        try:
+            signal.alarm(60)
+            model.predict([[1.0]])
+            model.partial_fit([[2.0]], ["c"])
+            os._exit(0 if len(model.classes_) == 3 else 1)
+        except RuntimeError as error:
+            os._exit(7 if "forked while another thread changed the model" in str(error) else 2)
+        finally:
+            os._exit(3)
+    go_on.set()
+    thread.join(60)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == (7 if trains else 0)
+    assert_free(model._lock)

@@ -1,8 +1,7 @@
 """The base class of all classifiers: options, labels, epochs, `fit` and `partial_fit`."""
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from numbers import Integral, Real
 from typing import Any
@@ -22,7 +21,7 @@ from .files import FilesMixin
 from .invariants import check_training
 from .label_issues import LabelIssuesMixin
 from .learners import TEXT_FEATURES
-from .locks import reads
+from .locks import reads, writes
 from .options import Constraint, check_options
 from .prediction import n_threads, progressive_error
 from .probabilities import CALIBRATION, ProbabilityMixin, rows_to_hold_out
@@ -132,9 +131,14 @@ class ManyClassifier(
         new._slim, new._precision, new._extra, new._names = False, "float32", {}, None
         train(new)
         check_training(new._state, thorough=True)
-        with self._lock.writing():
-            self._replace_attributes(new.__dict__, keep=[*self._get_param_names(), "_lock"])
+        self._take_over(new)
         return self
+
+    @writes
+    def _take_over(self, new: Any) -> None:
+        """Have the attributes of another estimator, but the options of this one, which may have changed meanwhile."""
+        kept = [*self._get_param_names(), "_lock"]
+        self.__dict__ = {**new.__dict__, **{name: self.__dict__[name] for name in kept}}
 
     def _fit(self, X, y, sample_weight):
         self._check_options()
@@ -249,12 +253,22 @@ class ManyClassifier(
             lambda: self._partial_fit(X, without_padding(y), without_padding(classes), sample_weight)
         )
 
+    @writes
     def _learn_more(self, train: Callable[[], Any]):
-        """Train while no other thread predicts; after an error, the model is as it was."""
-        with self._lock.writing(), self._unchanged_on_error():
-            if self._slim:
-                raise ValueError("This is a slim model, which can only predict: load the full model to train it.")
+        """Train; bad input leaves a fitted model as it was.
+
+        A `partial_fit` that is interrupted while it learns keeps its new labels and the rows learned so far.
+        """
+        if self._slim:
+            raise ValueError("This is a slim model, which can only predict: load the full model to train it.")
+        before = dict(self.__dict__)
+        try:
             return train()
+        except BaseException:
+            if "_index" in before:
+                before["_index"], before["_names"] = self._index, self._names
+            self.__dict__ = before
+            raise
 
     def _partial_fit(self, X, y, classes, sample_weight):
         first = not hasattr(self, "_state")
@@ -445,25 +459,6 @@ class ManyClassifier(
             raise ValueError(f'class_weight must be None, "balanced" or a dict of label: weight, got {weights!r}.')
         if all_weights:
             _check_class_weights(weights.values())
-
-    @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        """Restore all attributes after an error: bad input leaves a fitted model as it was.
-
-        Only a `partial_fit` that is interrupted while it learns keeps its new labels and the rows learned so far.
-        """
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self._replace_attributes(before)
-            raise
-
-    def _replace_attributes(self, new: dict[str, Any], keep: Collection[str] = ()) -> None:
-        """Take over all attributes except those in `keep`, and remove all others."""
-        for name in [name for name in self.__dict__ if name not in new and name not in keep]:
-            delattr(self, name)
-        self.__dict__.update({name: value for name, value in new.items() if name not in keep})
 
     def _check_kept(self) -> None:
         """ValueError for attributes in a file that this estimator cannot have written."""

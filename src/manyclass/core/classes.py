@@ -1,6 +1,7 @@
 """The user's labels and their ids 0..K-1. New labels are appended; the id of a label never changes."""
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 
@@ -9,6 +10,8 @@ _SMALL = 1 << 18  # characters of an array of text that may be mostly padding
 
 class ClassIndex:
     """A growing list of labels with lookup both ways. A new label costs its own bytes and constant time.
+
+    An interrupt leaves an index that is consistent: attributes that belong together are assigned together.
 
     Parameters
     ----------
@@ -37,6 +40,12 @@ class ClassIndex:
             raise ValueError("a label is repeated")
         out = cls(labels[:0])
         out.kind, out._array = kind, labels
+        return out
+
+    def copied(self) -> "ClassIndex":
+        """An index that can be changed while others read this one."""
+        out = copy(self)
+        out._labels, out._ids = list(self._labels), dict(self._ids)
         return out
 
     def __len__(self) -> int:
@@ -100,13 +109,14 @@ class ClassIndex:
     def add(self, labels: np.ndarray) -> None:
         """Append the new labels in the given order; those that were removed are classes again."""
         self._open()
-        for label in labels.tolist():
-            if label not in self._ids:
-                self._ids[label] = len(self._labels)
-                self._labels.append(label)
-        if self.target is not None:
-            known = np.concatenate([self.target, np.arange(len(self.target), len(self), dtype=np.int32)])
-            self.redirect(known, [at for label in labels.tolist() if known[at := self._ids[label]] < 0])
+        if self.target is None:
+            return _append(labels, self._labels, self._ids)
+        known, ids = list(self._labels), dict(self._ids)
+        _append(labels, known, ids)
+        target = np.concatenate([self.target, np.arange(len(self.target), len(known), dtype=np.int32)])
+        back = [at for label in labels.tolist() if target[at := ids[label]] < 0]
+        standing = _standing(target, back)
+        self._labels, self._ids, self.target = known, ids, standing
 
     # -- classes that were removed or merged
 
@@ -130,26 +140,23 @@ class ClassIndex:
 
     def redirect(self, target: np.ndarray, own: Sequence[int] = ()) -> None:
         """Take over a new `target`, in which the classes `own` stand for themselves."""
-        for number in own:
-            target[number] = number
-        self.target = None if (target == np.arange(len(target))).all() else target
+        self.target = _standing(target, own)
 
     def rename(self, new: dict[int, object]) -> None:
         """Give other labels to some classes; ValueError if two classes would have the same."""
         self._open()
         check_free(new, self._ids)
-        array, values = self.array, label_array(list(new.values()), self.kind)
+        labels, ids, array = list(self._labels), dict(self._ids), None
         for number in new:
-            del self._ids[self._labels[number]]
+            del ids[labels[number]]
         for number, label in new.items():
-            self._labels[number] = label
-            self._ids[label] = number
-        self._buffer = None
-        if np.result_type(array, values) == array.dtype:
-            self._array = array.copy()
-            self._array[list(new)] = values
-        else:  # longer texts
-            self._array = None
+            labels[number] = label
+            ids[label] = number
+        values = label_array(list(new.values()), self.kind)
+        if np.result_type(self.array, values) == self.array.dtype:  # no longer texts
+            array = self.array.copy()
+            array[list(new)] = values
+        self._labels, self._ids, self._array, self._buffer = labels, ids, array, None
 
     def number(self, label: object) -> int:
         """The id of a known label, whatever it stands for."""
@@ -173,6 +180,20 @@ class ClassIndex:
         unique, inverse = np.unique(y, return_inverse=True)
         ids = np.fromiter((self._ids[label] for label in unique.tolist()), np.int32, len(unique))
         return ids[inverse] if self.target is None else self.target[ids][inverse]
+
+
+def _append(new: np.ndarray, labels: list, ids: dict) -> None:
+    for label in new.tolist():
+        if label not in ids:
+            ids[label] = len(labels)
+            labels.append(label)
+
+
+def _standing(target: np.ndarray, own: Sequence[int]) -> np.ndarray | None:
+    """The `target` in which the classes `own` stand for themselves; None if all do."""
+    for number in own:
+        target[number] = number
+    return None if (target == np.arange(len(target))).all() else target
 
 
 def check_free(new: dict[int, object], ids: dict) -> None:

@@ -1,18 +1,29 @@
 """Predictions while another thread trains: many threads may read a model at a time, or one may change it.
 
 `uninterrupted` and `parallel` are for the threads of one call.
+
+Python runs signal handlers, such as that of Ctrl-C, in the main thread: after a call, when a function begins, and when
+a loop repeats. So what must not be left half done consists of instructions that call nothing, or of one call of a
+function written in C. A thread that waits looks again from time to time: the one that should wake it may have been
+interrupted.
 """
 
+import os
 from _thread import allocate_lock, start_new_thread
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import suppress
 from functools import wraps
-from threading import Condition, get_ident, main_thread
+from queue import Empty, SimpleQueue
+from threading import get_ident, main_thread
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Result = TypeVar("Result")
+
+_LOST = -1  # in place of a thread that changed the model when another one forked the process
+_AGAIN = 0.05  # seconds after which a waiting thread looks again
 
 
 class ModelLock:
@@ -24,57 +35,76 @@ class ModelLock:
     """
 
     def __init__(self):
-        self.readers: dict[int, bool] = {}  # the threads that read, or the one that writes
-        self.writers: set[int] = set()  # threads that write or wait for it
+        self.readers: dict[int, Any] = {}  # the threads that read, or the one that writes
+        self.writers: dict[int, SimpleQueue] = {}  # threads that write or wait for it, in turn, each with its bell
+        self.waiting: dict[int, SimpleQueue] = {}  # threads that wait to read
         self.n_writes = 0  # how often the model was changed
-        self._waiting: set[int] = set()  # threads that wait to read
-        self._changed = Condition()
+        _ALL.add(self)
 
-    def wait(self, thread: int) -> None:
+    def wait_to_read(self, thread: int) -> None:
         """Wait until the writer has ended, and enter the thread as a reader."""
-        with self._changed:
-            self.readers.pop(thread, None)
-            self._changed.notify_all()
-            if not self.writers:
-                self.readers[thread] = True
-                return
-            self._waiting.add(thread)
-            try:
-                while thread not in self.readers:
-                    self._changed.wait()
-            finally:
-                self._waiting.discard(thread)
+        bell = self.waiting[thread] = SimpleQueue()
+        try:
+            del self.readers[thread]
+            self.wake()
+            while thread not in self.readers:  # a writer that ends may enter it
+                self._check_not_lost()
+                if not self.writers:
+                    self.readers[thread] = True
+                    if not self.writers:
+                        return
+                    del self.readers[thread]
+                _sleep(bell)
+        finally:
+            del self.waiting[thread]
+
+    def wait_to_write(self, thread: int) -> None:
+        """Wait for the writers before this one and for all readers to end."""
+        while list(self.writers)[0] != thread or self.readers:  # noqa: RUF015  another thread may come meanwhile
+            self._check_not_lost()
+            _sleep(self.writers[thread])
 
     def wake(self) -> None:
         """Let waiting threads look again."""
-        with self._changed:
-            self._changed.notify_all()
+        for bell in (*self.writers.values(), *self.waiting.values()):
+            bell.put(None)
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Wait for all readers to end, and keep others out."""
+    def _check_not_lost(self) -> None:
+        if _LOST in self.writers:
+            raise RuntimeError(
+                "This process was forked while another thread changed the model, so that its copy is incomplete: "
+                "load the model from a file, or fork before training starts."
+            )
+
+    def after_fork(self) -> None:
+        """In a new process, which has no other thread than the one that made it."""
         thread = get_ident()
-        if thread in self.readers:
-            raise RuntimeError("A model cannot be trained inside one of its own methods.")
-        try:
-            with self._changed:
-                self.writers.add(thread)
-                while self.readers:
-                    self._changed.wait()
-                self.readers[thread] = True
-                self.n_writes += 1
-            yield
-        finally:
-            with self._changed:
-                self.writers.discard(thread)
-                self.readers.pop(thread, None)
-                if not self.writers & self.readers.keys():  # one may be inside if this one was interrupted in its wait
-                    self.readers.update(dict.fromkeys(self._waiting, True))
-                    self._waiting.clear()
-                self._changed.notify_all()
+        lost = any(other in self.readers for other in self.writers if other != thread)
+        for others in (self.readers, self.writers, self.waiting):
+            for other in [other for other in others if other != thread]:
+                del others[other]
+        if lost:
+            self.writers[_LOST] = SimpleQueue()
 
     def __reduce__(self) -> tuple:
         return ModelLock, ()  # a copy of an estimator, or an unpickled one, has a lock of its own
+
+
+def _sleep(bell: SimpleQueue) -> None:
+    with suppress(Empty):
+        bell.get(timeout=_AGAIN)
+
+
+_ALL: "WeakSet[ModelLock]" = WeakSet()
+
+
+def _after_fork() -> None:
+    for lock in list(_ALL):
+        lock.after_fork()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class LockOfEstimator:
@@ -93,15 +123,44 @@ def reads(method: Method) -> Method:
         readers = lock.readers
         if thread in readers:  # called by a method that reads or writes
             return method(self, *args, **kwargs)
+        readers[thread] = True
         try:
-            readers[thread] = True
             if lock.writers:
-                lock.wait(thread)
+                lock.wait_to_read(thread)
             return method(self, *args, **kwargs)
         finally:
-            readers.pop(thread, None)
+            if thread in readers:
+                del readers[thread]
             if lock.writers:
                 lock.wake()
+
+    return locked  # type: ignore[return-value]
+
+
+def writes(method: Method) -> Method:
+    """A method that changes the model: it waits for all readers to end, and keeps others out."""
+
+    @wraps(method)
+    def locked(self, *args, **kwargs):
+        lock, thread = self._lock, get_ident()
+        readers, writers = lock.readers, lock.writers
+        if thread in readers:
+            raise RuntimeError("A model cannot be trained inside one of its own methods.")
+        writers[thread] = SimpleQueue()
+        try:
+            lock.wait_to_write(thread)
+            readers[thread] = True
+            lock.n_writes += 1
+            return method(self, *args, **kwargs)
+        finally:
+            try:
+                if thread in readers:
+                    readers.update(lock.waiting)
+            finally:
+                del writers[thread]
+                if thread in readers:
+                    del readers[thread]
+            lock.wake()
 
     return locked  # type: ignore[return-value]
 
@@ -109,23 +168,23 @@ def reads(method: Method) -> Method:
 def uninterrupted(function: Callable[[Callable[[], None]], Result]) -> Result:
     """Call `function(check)` on a thread that Ctrl-C does not reach, and wait for its end.
 
-    Python raises KeyboardInterrupt in the main thread, after any instruction: also inside a `Condition` or a
-    `ThreadPoolExecutor`, which may then leave a thread that still writes to the model, or wait for ever. The function
-    ends at the next `check()`, which raises the interrupt.
+    An interrupt inside a `Condition` or a `ThreadPoolExecutor` may leave a thread that still writes to the model, or
+    wait for ever. The function ends at the next `check()`, which raises the interrupt.
     """
     if get_ident() != main_thread().ident:
         return function(lambda: None)
-    interrupts: list[BaseException] = []
+    interrupt: BaseException | None = None
     outcome: list[tuple] = []
-    begin, ended = allocate_lock(), allocate_lock()
+    owner: dict[str, str] = {}
+    ended = allocate_lock()
     ended.acquire()
 
     def check() -> None:
-        if interrupts:
-            raise interrupts[0]
+        if interrupt is not None:
+            raise interrupt
 
     def call() -> None:
-        if not begin.acquire(False):  # an exception before the start was reported
+        if owner.setdefault("of the call", "thread") != "thread":
             return
         try:
             outcome.append((function(check), None))
@@ -133,23 +192,30 @@ def uninterrupted(function: Callable[[Callable[[], None]], Result]) -> Result:
             outcome.append((None, error))
         ended.release()
 
+    def wait(levels: int) -> None:
+        """Wait for the end; a second interrupt may come while the first one is recorded, at another level."""
+        nonlocal interrupt
+        while not outcome:
+            try:
+                if levels:
+                    wait(levels - 1)
+                elif owner or start_new_thread(call, ()):
+                    ended.acquire()
+            except BaseException as error:
+                interrupt = error
+                if owner.setdefault("of the call", "caller") == "caller":  # the thread has not begun, and never will
+                    raise
+
     try:
-        start_new_thread(call, ())
-    except BaseException as interrupt:
-        if begin.acquire(False):  # the thread has not begun, and now it will not
-            raise
-        interrupts.append(interrupt)
-    while not outcome:
-        try:
-            while not outcome:
-                ended.acquire()
-        except BaseException as interrupt:
-            interrupts.append(interrupt)
-    result, error = outcome[0]
-    check()
-    if error is not None:
-        raise error
-    return result
+        wait(2)
+        check()
+        result, error = outcome[0]
+        if error is not None:
+            raise error
+        return result
+    finally:
+        interrupt = error = None  # each has a traceback with this frame, which keeps arrays
+        outcome.clear()
 
 
 def parallel(function: Callable, *arguments: Iterable, n_jobs: int) -> list:

@@ -168,10 +168,15 @@ class MultilabelClassifier(ManyClassifier):
             self._start(X, np.arange(matrix.shape[1]), 0, check_random_state(self.random_state))
         else:
             self._check_columns(y, matrix)
-            if self._names is not None:
-                self._names = self._names + column_names(y, matrix.shape[1])[len(self._names) :]
-            self._index.add(np.arange(len(self._index), matrix.shape[1]))
-            matrix = current_columns(matrix, self._index)
+            new, index = np.arange(len(self._index), matrix.shape[1]), self._index
+            if self._names is None or not len(new):
+                index.add(new)
+            else:
+                index = index.copied()
+                index.add(new)
+                names = [*self._names, *column_names(y, matrix.shape[1])[len(self._names) :]]
+                self._index, self._names = index, names
+            matrix = current_columns(matrix, index)
         self._learn(X, np.arange(X.shape[0]), labels_of(matrix), weights, self._epochs_before())
         return self
 

@@ -1,7 +1,6 @@
 """Calibrated probabilities, sets of labels with a guarantee, and the threshold for a wanted precision."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from numbers import Integral, Real
 
 import numpy as np
@@ -10,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 from ..metrics import precision_threshold
 from . import calibration, conformal
-from .locks import reads
+from .locks import reads, writes
 from .options import one_of
 from .prediction import PredictionMixin
 from .protocol import Labels, Scored
@@ -24,8 +23,7 @@ _HELD_OUT, _MOST_HELD = 0.1, 10_000  # share of the rows that `fit` holds out, a
 class ProbabilityMixin(PredictionMixin):
     """Calibration, sets of labels with a guarantee, and thresholds of a fitted model."""
 
-    _unchanged_on_error: Callable[[], AbstractContextManager[None]]
-
+    @writes
     def calibrate(self, X, y, method="isotonic"):
         """Calibrate probabilities on rows that the model has not learned.
 
@@ -69,9 +67,8 @@ class ProbabilityMixin(PredictionMixin):
         """
         if method is None or not CALIBRATION.allows(method):
             raise ValueError(f"method must be {one_of(*calibration.METHODS)}, got {method!r}.")
-        with self._lock.writing(), self._unchanged_on_error():
-            X = self._check_inputs(X)
-            self._fit_calibration(X, self._known_truth(X, y), method)
+        X = self._check_inputs(X)
+        self._fit_calibration(X, self._known_truth(X, y), method)
         return self
 
     def _known_truth(self, X, y) -> Labels:
@@ -133,6 +130,7 @@ class ProbabilityMixin(PredictionMixin):
         blocks = self._scoring_blocks(X.shape[0])
         return np.concatenate([self._probabilities(rows_between(X, *rows))[1] for rows in blocks])
 
+    @writes
     def conformal(self, X, y, coverage=0.9, by_class=False, n_clusters=8):
         """Choose a threshold such that the sets of `predict_set` contain the true label with a stated probability.
 
@@ -180,18 +178,17 @@ class ProbabilityMixin(PredictionMixin):
             raise ValueError(f"coverage must be a number above 0 and below 1, got {coverage!r}.")
         if not isinstance(n_clusters, Integral) or isinstance(n_clusters, bool) or n_clusters < 1:
             raise ValueError(f"n_clusters must be an integer of at least 1, got {n_clusters!r}.")
-        with self._lock.writing(), self._unchanged_on_error():
-            X = self._check_inputs(X)
-            if by_class and getattr(self, "_multilabel", False):
-                raise ValueError("by_class=True requires one label per row, but y is a matrix.")
-            truth, n_classes = self._known_truth(X, y), len(self._index)
-            beam, rest = self._paths_for_sets(X, truth, float(coverage))
-            true = conformal.true_labels(self._scored(X[rest], beam), truth.rows(rest))
-            if by_class:
-                group = conformal.fit_by_class(true, float(coverage), n_classes, int(n_clusters))
-            else:
-                group = conformal.fit(true, float(coverage), n_classes)
-            self._state = {**self._state, "conformal": group._replace(beam=np.array([beam]))}
+        X = self._check_inputs(X)
+        if by_class and getattr(self, "_multilabel", False):
+            raise ValueError("by_class=True requires one label per row, but y is a matrix.")
+        truth, n_classes = self._known_truth(X, y), len(self._index)
+        beam, rest = self._paths_for_sets(X, truth, float(coverage))
+        true = conformal.true_labels(self._scored(X[rest], beam), truth.rows(rest))
+        if by_class:
+            group = conformal.fit_by_class(true, float(coverage), n_classes, int(n_clusters))
+        else:
+            group = conformal.fit(true, float(coverage), n_classes)
+        self._state = {**self._state, "conformal": group._replace(beam=np.array([beam]))}
         return self
 
     def _paths_for_sets(self, X, truth: Labels, coverage: float) -> tuple[int, np.ndarray]:

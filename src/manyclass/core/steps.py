@@ -13,7 +13,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from .locks import parallel
+from .locks import parallel, uninterrupted
 from .memory import as_text
 
 
@@ -83,10 +83,13 @@ def add(a: Any, b: Any) -> Any:
 def one_blas_thread(function: Callable) -> Callable:
     """Linear algebra with one thread: the last bits of its results depend on the number of threads."""
 
-    @wraps(function)
-    def limited(*arguments: Any) -> Any:
+    def call(*arguments: Any) -> Any:
         with _BLAS:
             return function(*arguments)
+
+    @wraps(function)
+    def limited(*arguments: Any) -> Any:
+        return uninterrupted(lambda check: call(*arguments))  # an interrupt would leave the limit
 
     return limited
 

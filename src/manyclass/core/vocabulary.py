@@ -2,7 +2,8 @@
 
 Nothing that was learned changes: the model goes on scoring its old classes, and `ClassIndex.target` says what each of
 them stands for. So a change takes a few microseconds per class, whatever the number of rows, and is the same for all
-algorithms. The number of a class never changes.
+algorithms. The number of a class never changes. Each method ends by assigning what it has changed at once, so that an
+interrupt leaves all or nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from .classes import ClassIndex, check_free
-from .locks import ModelLock, reads
+from .locks import reads, writes
 from .protocol import Predictions, Scored
 from .taxonomy import renamed
 from .validation import check_labels, without_padding
@@ -108,11 +109,11 @@ class VocabularyMixin:
 
     _model: Any
     _index: ClassIndex
-    _lock: ModelLock
     _names: list[str] | None
     _slim: bool
     _state: dict[str, Any]
 
+    @writes
     def add_classes(self, classes):
         """Add classes that have no training rows yet, or bring back classes that were removed.
 
@@ -138,39 +139,41 @@ class VocabularyMixin:
         ['car' 'home' 'fruit']
         """
         check_is_fitted(self, "_state")
-        with self._lock.writing():
-            labels = self._given(classes)
-            if self._names is not None:
-                places = self._places()
-                new = [name for name in labels.tolist() if name not in places]
-                back = [places[name] for name in labels.tolist() if name in places]
-                columns = np.array([*back, *range(len(self._names), len(self._names) + len(new))])
-            else:
-                columns, new = labels, self._index.missing(labels)
-                unknown = set(new)
-                back = [self._index.number(one) for one in labels.tolist() if one not in unknown]
-            target = self._targets()
-            merged = [one for one in back if int(target[one]) not in (one, -1)]
-            if merged:
-                label = self._names_at(np.array(merged))[0]
-                raise ValueError(f"{label!r} was merged into another class and cannot be added.")
-            if new and not hasattr(self._model, "learn"):
-                raise ValueError(
-                    f"{type(self).__name__} learns all rows at once and cannot learn rows of a new class: fit it again."
-                )
-            if new and self._slim:
-                raise ValueError("This is a slim model, which cannot learn rows of a new class: change the full model.")
-            if self._is_multilabel and self._names is None and not _continues(columns, len(self._index)):
-                raise ValueError(
-                    f"The labels are column numbers: new ones must follow the last one, {len(self._index) - 1}."
-                )
-            self._index.add(columns)
-            if (target[back] < 0).any():  # classes that come back
-                self._state.pop("conformal", None)
-            if self._names is not None:
-                self._names = [*self._names, *new]
+        labels = self._given(classes)
+        if self._names is not None:
+            places = self._places()
+            new = [name for name in labels.tolist() if name not in places]
+            back = [places[name] for name in labels.tolist() if name in places]
+            columns = np.array([*back, *range(len(self._names), len(self._names) + len(new))])
+        else:
+            columns, new = labels, self._index.missing(labels)
+            unknown = set(new)
+            back = [self._index.number(one) for one in labels.tolist() if one not in unknown]
+        target = self._targets()
+        merged = [one for one in back if int(target[one]) not in (one, -1)]
+        if merged:
+            label = self._names_at(np.array(merged))[0]
+            raise ValueError(f"{label!r} was merged into another class and cannot be added.")
+        if new and not hasattr(self._model, "learn"):
+            raise ValueError(
+                f"{type(self).__name__} learns all rows at once and cannot learn rows of a new class: fit it again."
+            )
+        if new and self._slim:
+            raise ValueError("This is a slim model, which cannot learn rows of a new class: change the full model.")
+        if self._is_multilabel and self._names is None and not _continues(columns, len(self._index)):
+            raise ValueError(
+                f"The labels are column numbers: new ones must follow the last one, {len(self._index) - 1}."
+            )
+        names = None if self._names is None else [*self._names, *new]
+        come_back = bool((target[back] < 0).any())
+        state = _without_sets(self._state) if come_back else self._state
+        alone = names is None and len(labels) == 1 and not come_back  # constant time, where one attribute changes
+        index = self._index if alone else self._index.copied()
+        index.add(columns)
+        self._index, self._names, self._state = index, names, state
         return self
 
+    @writes
     def remove_classes(self, classes):
         """Remove classes: from now on they are never predicted.
 
@@ -197,15 +200,15 @@ class VocabularyMixin:
         ['fruit']
         """
         check_is_fitted(self, "_state")
-        with self._lock.writing():
-            numbers = self._numbers_of(classes)
-            target = self._targets()
-            target[np.isin(target, numbers)] = -1  # and what was merged into them
-            if not (target >= 0).any():
-                raise ValueError("At least one class must remain.")
-            self._redirect(target)
+        numbers = self._numbers_of(classes)
+        target = self._targets()
+        target[np.isin(target, numbers)] = -1  # and what was merged into them
+        if not (target >= 0).any():
+            raise ValueError("At least one class must remain.")
+        self._redirect(target)
         return self
 
+    @writes
     def rename_classes(self, names):
         """Give other labels to classes.
 
@@ -228,24 +231,24 @@ class VocabularyMixin:
         """
         check_is_fitted(self, "_state")
         _check_mapping(names, "rename_classes")
-        with self._lock.writing():
-            numbers = self._numbers_of(list(names))
-            new = self._given(list(names.values())).tolist()
-            changes = dict(zip(numbers.tolist(), new, strict=True))
-            if self._names is not None:
-                check_free(changes, self._places())
-                self._names = [str(changes.get(number, name)) for number, name in enumerate(self._names)]
-            elif self._is_multilabel:
-                raise ValueError("The labels are column numbers without names: there is nothing to rename.")
-            else:
-                taxonomy = self._state.get("taxonomy")
-                if taxonomy is not None:
-                    taxonomy = renamed(taxonomy, dict(zip(names, new, strict=True)))
-                self._index.rename(changes)  # a ValueError here or above leaves both as they were
-                if taxonomy is not None:
-                    self._state["taxonomy"] = taxonomy
+        numbers = self._numbers_of(list(names))
+        new = self._given(list(names.values())).tolist()
+        changes = dict(zip(numbers.tolist(), new, strict=True))
+        if self._names is not None:
+            check_free(changes, self._places())
+            self._names = [str(changes.get(number, name)) for number, name in enumerate(self._names)]
+        elif self._is_multilabel:
+            raise ValueError("The labels are column numbers without names: there is nothing to rename.")
+        else:
+            state = self._state
+            if "taxonomy" in state:
+                state = {**state, "taxonomy": renamed(state["taxonomy"], dict(zip(names, new, strict=True)))}
+            index = self._index.copied()
+            index.rename(changes)
+            self._index, self._state = index, state
         return self
 
+    @writes
     def merge_classes(self, into):
         """Merge classes into others, which are then predicted in their place.
 
@@ -271,15 +274,14 @@ class VocabularyMixin:
         """
         check_is_fitted(self, "_state")
         _check_mapping(into, "merge_classes")
-        with self._lock.writing():
-            old, new = self._numbers_of(list(into)), self._numbers_of(list(into.values()), repeated=True)
-            target = self._targets()
-            if np.isin(new, old).any():
-                both = list(into.values())[int(np.flatnonzero(np.isin(new, old))[0])]
-                raise ValueError(f"{both!r} cannot be merged into another class and be one that others merge into.")
-            for one, other in zip(old, new, strict=True):
-                target[target == one] = other
-            self._redirect(target)
+        old, new = self._numbers_of(list(into)), self._numbers_of(list(into.values()), repeated=True)
+        target = self._targets()
+        if np.isin(new, old).any():
+            both = list(into.values())[int(np.flatnonzero(np.isin(new, old))[0])]
+            raise ValueError(f"{both!r} cannot be merged into another class and be one that others merge into.")
+        for one, other in zip(old, new, strict=True):
+            target[target == one] = other
+        self._redirect(target)
         return self
 
     @property
@@ -305,8 +307,9 @@ class VocabularyMixin:
 
     def _redirect(self, target: np.ndarray) -> None:
         """Take over what classes stand for; the guarantee of `predict_set` was for the classes before."""
-        self._index.redirect(target)
-        self._state.pop("conformal", None)
+        index = self._index.copied()
+        index.redirect(target)
+        self._index, self._state = index, _without_sets(self._state)
 
     def _targets(self) -> np.ndarray:
         """A copy of what each class stands for."""
@@ -344,6 +347,10 @@ class VocabularyMixin:
             gone = label in self.removed_classes_
             raise ValueError(f"{label!r} {'was removed or merged' if gone else 'is not a class of the model'}.")
         return found
+
+
+def _without_sets(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: group for name, group in state.items() if name != "conformal"}
 
 
 def _continues(columns: np.ndarray, n: int) -> bool:
