@@ -76,7 +76,7 @@ def test_tables_that_do_not_fit(path, columns, message):
 
 
 def test_arrays_that_do_not_fit(client, model, text):
-    trained = DaskLabelTreeClassifier(client)
+    trained = DaskLabelTreeClassifier(client, random_state=0, n_epochs=2, beam=3)
     trained._local = model
     X = da.from_array(text[0][:50].toarray(), chunks=(20, 100))  # blocks of columns are joined
     np.testing.assert_array_equal(trained.predict(X).compute(), model.predict(text[0][:50]))

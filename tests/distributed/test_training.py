@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from contextvars import Context
 
 import dask.array as da
@@ -30,9 +31,18 @@ def whole(text):
     return file_of(LabelTreeClassifier(**OPTIONS).fit(*text))
 
 
+def until(condition):
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.1)
+    pytest.fail("the cluster does not change")
+
+
 def test_any_number_of_workers_gives_the_same_bytes(cluster, client, text, whole):
     for n_workers in (4, 2, 1):
         cluster.scale(n_workers)
+        until(lambda n=n_workers: len(client.nthreads()) == n)
         model = DaskLabelTreeClassifier(client, **OPTIONS).fit(*map(cut, text))
         assert file_of(model.to_local()) == whole
 
@@ -88,14 +98,14 @@ def test_fit_continues_after_the_scheduler_has_ended(text, whole, monkeypatch, t
         DaskLabelTreeClassifier(client, checkpoint=tmp_path).fit(*parts)
 
 
-def test_results_that_cannot_be_stored(tmp_path):
+def test_results_that_cannot_be_stored(client, tmp_path):
     array = np.arange(3)
     assert stored(str(tmp_path), _twice, array, 1.0)[0].tolist() == [0, 2, 4]
     assert len(list(tmp_path.iterdir())) == 1
     with pytest.raises(TypeError, match="csr_array has no digest"):  # two matrices could get the same one
         stored(str(tmp_path), _twice, sp.csr_array(np.eye(2)), 1.0)
-    with pytest.warns(UserWarning, match="could not be written"):
-        found = stored(str(tmp_path / "none"), _twice, array, 1.0)
+    with pytest.warns(UserWarning, match="could not be written"):  # from the worker
+        found = client.submit(stored, str(tmp_path / "none"), _twice, array, 1.0).result()
     assert found[0].tolist() == [0, 2, 4]
     remove_stored(str(tmp_path))
     assert not list(tmp_path.iterdir())
@@ -103,6 +113,36 @@ def test_results_that_cannot_be_stored(tmp_path):
 
 def _twice(array, _):
     return (2 * array,)
+
+
+def test_an_error_ends_the_tasks_that_run(client, text, monkeypatch):
+    """Also those whose futures are kept by the traceback."""
+
+    def interrupted(self, *arguments):
+        self.slow = self.each(time.sleep, [[1.0] * 200])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Cluster, "chunks", interrupted)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        DaskLabelTreeClassifier(client, **OPTIONS).fit(*map(cut, text))
+    until(lambda: not any(client.processing().values()))
+    assert raised.traceback  # is here all the time
+
+
+def test_new_options_leave_a_model_that_was_returned(client, text):
+    model = DaskLabelTreeClassifier(client, **OPTIONS).fit(*map(cut, text))
+    local = model.to_local()
+    assert model.to_local() is local
+    assert model.set_params(beam=5).to_local().beam == 5
+    assert local.beam == 3
+    assert file_of(model.set_params(beam=3).to_local()) == file_of(local)
+
+
+def test_progress(client, text, capsys):
+    DaskLabelTreeClassifier(client, verbose=1, **OPTIONS).fit(*map(cut, text))
+    lines = [line for line in capsys.readouterr().err.splitlines() if "chunks of nodes" in line]
+    done, n_chunks = lines[-1].split()[1].split("/")
+    assert len(lines) >= 2 and done == n_chunks and int(n_chunks) > 4  # routers and leaves
 
 
 def test_dense_rows_with_nearest_rows(client):
@@ -190,7 +230,7 @@ def test_too_few_rows_for_a_threshold(client):
 @pytest.mark.parametrize(
     ("X", "y", "message"),
     [
-        ([np.ones((3, 2)), np.ones((3, 4))], [[1, 2, 3]] * 2, "different features: 2 in the first with rows, 4"),
+        ([np.ones((3, 2)), np.ones((3, 4))], [[1, 2, 3]] * 2, "different features: 2 in partition 0, 4 in partition 1"),
         ([np.ones((3, 2)), np.full((3, 2), np.nan)], [[1, 2, 3]] * 2, "partition 1: Input X contains NaN"),
         ([np.ones((3, 2))] * 2, [[1, 2, 3]], "X has 2 partitions but y has 1"),
         ([np.ones((3, 2))] * 2, [[1, 1, 1]] * 2, "at least two classes"),

@@ -15,10 +15,12 @@ class Progress:
         What is being done.
     n_rows : int
         Number of rows in all.
+    unit : str
+        What is counted, if not rows.
     """
 
-    def __init__(self, verbose: int | bool, title: str, n_rows: int):
-        self._verbose, self._title, self._n_rows = bool(verbose), title, n_rows
+    def __init__(self, verbose: int | bool, title: str, n_rows: int, unit: str = "rows"):
+        self._verbose, self._title, self._n_rows, self._unit = bool(verbose), title, n_rows, unit
         self._done, self._begun = 0, time.perf_counter()
         self._last = self._begun
 
@@ -30,5 +32,5 @@ class Progress:
             self._last = now
             speed = self._done / max(now - self._begun, 1e-9)
             known = "" if error != error else f", progressive error {100 * error:.1f} %"
-            text = f"{self._title}: {self._done:,}/{self._n_rows:,} rows, {speed:,.0f} rows/s{known}"
+            text = f"{self._title}: {self._done:,}/{self._n_rows:,} {self._unit}, {speed:,.0f} {self._unit}/s{known}"
             print(text, file=sys.stderr, flush=True)

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import warnings
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,6 +11,7 @@ from uuid import uuid4
 
 import numba
 import numpy as np
+from distributed import warn
 
 from .. import __version__
 
@@ -36,7 +36,7 @@ def stored(folder: str, function: Callable, *arguments: Any) -> tuple:
             np.savez(file, *arrays)
         os.replace(half, path)  # other tasks see the whole file or none
     except OSError as error:  # a full disk, for example, must not end a long training
-        warnings.warn(f"{path} could not be written ({error}): its nodes would be trained again.", stacklevel=2)
+        warn(f"{path} could not be written ({error}): its nodes would be trained again.")  # also to the client
         with suppress(OSError):
             half.unlink()
     return arrays

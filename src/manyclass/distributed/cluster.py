@@ -9,6 +9,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from functools import reduce
 from typing import Any
+from weakref import WeakSet
 
 try:
     from dask import config
@@ -18,6 +19,7 @@ try:
 except ImportError as error:
     raise ImportError("manyclass.distributed requires Dask: pip install 'manyclass[dask]'.") from error
 
+from ..core.progress import Progress
 from .checkpoints import stored
 
 _AT_ONCE = 8  # values that are combined in one task
@@ -28,14 +30,19 @@ _LARGE_CHUNK = 1 << 22  # values
 _CHUNKS_IN_FLIGHT = 2  # per thread: their rows are in memory twice
 
 
+_LOST = CancelledError, ClosedClientError, CommClosedError  # without a scheduler
+
+
 class Cluster:
     """Runs steps on a cluster; the methods are those of `manyclass.core.steps.Here`, and values are futures."""
 
     n_jobs = 1  # threads within a task: Dask runs several tasks in a process instead
     spill = False  # Dask itself moves results to disk
 
-    def __init__(self, client: Client | None, checkpoints: str | None = None) -> None:
+    def __init__(self, client: Client | None, checkpoints: str | None = None, verbose: int | bool = 0) -> None:
         self.checkpoints = checkpoints  # folder of trained chunks, or None
+        self.verbose = verbose
+        self._futures: WeakSet[Future] = WeakSet()
         if client is not None and not isinstance(client, Client):
             raise TypeError(f"client must be a distributed.Client, got {type(client).__name__}: use Client(...) of it.")
         try:
@@ -59,7 +66,9 @@ class Cluster:
 
     def call(self, function: Callable, *arguments: Any) -> Future:
         """The future value of a function."""
-        return self.client.submit(function, *arguments, pure=False)
+        future = self.client.submit(function, *arguments, pure=False)
+        self._futures.add(future)
+        return future
 
     def share(self, value: Any) -> Future:
         """A value of this process for tasks; it is part of a task, so that it can be computed again."""
@@ -69,7 +78,9 @@ class Cluster:
     def each(self, function: Callable, lists: Sequence[list], *shared: Any) -> list[Future]:
         """The future value for each part."""
         n = len(lists[0])
-        return self.client.map(function, *lists, *([one] * n for one in shared), pure=False)
+        futures = self.client.map(function, *lists, *([one] * n for one in shared), pure=False)
+        self._futures.update(futures)
+        return futures
 
     def combine(self, function: Callable, values: list[Future]) -> Future:
         """One value from those of all parts, a few at a time."""
@@ -84,25 +95,39 @@ class Cluster:
         running: list[Future] = []
         to_do = [train] if self.checkpoints is None else [stored, self.checkpoints, train]
         most = _CHUNKS_IN_FLIGHT * self.n_threads
+        progress = Progress(self.verbose, "fit", len(chunks), "chunks of nodes")
         for chunk in chunks:
             if len(running) >= most:
-                with self.client.as_current():  # `wait` has no argument for it
-                    wait(running, return_when="FIRST_COMPLETED")
-                for future in running:
-                    if future.status == "error":
-                        future.result()  # raises the error now, not after all other chunks
-                running = [future for future in running if not future.done()]
+                running = self._unfinished(running, progress)
             found.append(self.call(*to_do, self.each(take, lists, chunk), *shared))
             running.append(found[-1])
+        while running and self.verbose:
+            running = self._unfinished(running, progress)
         return found
 
+    def _unfinished(self, running: list[Future], progress: Progress) -> list[Future]:
+        """Wait for the end of one of the futures, and return the others."""
+        with self.client.as_current():  # `wait` has no argument for it
+            wait(running, return_when="FIRST_COMPLETED")
+        for future in running:
+            if future.status == "error":
+                future.result()  # raises the error now, not after all other chunks
+        left = [future for future in running if not future.done()]
+        progress.advance(len(running) - len(left))
+        return left
+
     @contextmanager
-    def lost_cluster_as_error(self, method: str) -> Iterator[None]:
-        """An error that says what to do if the scheduler ends during a method of the estimator."""
+    def ended_by_errors(self, method: str) -> Iterator[None]:
+        """After an error or Ctrl-C in a method of the estimator, no further task starts.
+
+        Without a scheduler, the error says what to do.
+        """
         try:
             yield
-        except (CancelledError, ClosedClientError, CommClosedError) as error:
-            if self.client.status == "running":  # somebody has cancelled a future
+        except BaseException as error:
+            for future in list(self._futures):  # the traceback keeps them
+                future.release()
+            if self.client.status == "running" or not isinstance(error, _LOST):
                 raise
             kept = "trains everything anew" if self.checkpoints is None else "continues with what is in `checkpoint`"
             repeat = f"fit, which {kept}" if method == "fit" else f"{method}; the model is as it was before"

@@ -60,8 +60,10 @@ class DaskLabelTreeClassifier(ClassifierMixin, BaseEstimator):
         repeated. The data, the options and the number of threads of the cluster must be the same; otherwise everything
         is trained anew. `random_state` must be an integer. Use one folder for each model.
     arity, beam, start, C, rate, prior, normalize, threshold, n_epochs, n_trees, neighbors, replay, class_weight, \
-random_state, verbose
+random_state
         As in `LabelTreeClassifier`. Without a `random_state` two runs give different trees, as there.
+    verbose : int or bool, default=0
+        1 shows progress on standard error. Dask's dashboard shows more.
 
     Attributes
     ----------
@@ -153,8 +155,8 @@ random_state, verbose
             )
         if folder is not None and not os.path.isdir(folder):
             raise ValueError(f"checkpoint={folder!r} is not a folder. Make it first, where all workers can write.")
-        run = Cluster(self.client, folder)
-        with run.lost_cluster_as_error("fit"):
+        run = Cluster(self.client, folder, self.verbose)
+        with run.ended_by_errors("fit"):
             self._fit(run, X, y, sample_weight)
         if folder is not None:
             remove_stored(folder)
@@ -182,7 +184,7 @@ random_state, verbose
         run, fitted = Cluster(self.client), hasattr(self, "_local")
         local = deepcopy(self.to_local()) if fitted else self._new_local()
         local._check_options()
-        with run.lost_cluster_as_error("partial_fit"):
+        with run.ended_by_errors("partial_fit"):
             checked, infos = checked_parts(run, partitions(X, y, sample_weight), self._new_local())
             info = agreed(infos)
             names = None if info.feature_names is None else np.array(info.feature_names, dtype=object)
@@ -290,7 +292,10 @@ random_state, verbose
     def to_local(self) -> LabelTreeClassifier:
         """The model as a `LabelTreeClassifier`, for prediction, `save` and `partial_fit` in this process."""
         check_is_fitted(self, "_local")
-        local: LabelTreeClassifier = self._local.set_params(**self._local_params())
+        params, known = self._local_params(), self._local.get_params(deep=False)
+        if any(value is not known[name] and value != known[name] for name, value in params.items()):
+            self._local = deepcopy(self._local).set_params(**params)  # others may have the one with the old options
+        local: LabelTreeClassifier = self._local
         return local
 
     @property

@@ -120,6 +120,7 @@ def check(part: tuple, estimator: LabelTreeClassifier, number: int) -> tuple[Che
 
 def agreed(infos: list[Info]) -> Info:
     """What holds for all partitions; ValueError if they do not agree."""
+    numbers = [k for k, info in enumerate(infos) if info.n_rows]
     infos = [info for info in infos if info.n_rows]
     if not infos:
         raise ValueError("X has no rows in any partition: there is nothing to learn.")
@@ -136,7 +137,8 @@ def agreed(infos: list[Info]) -> Info:
         other = next((k for k, value in enumerate(values) if value != values[0]), None)
         if other is not None:
             raise ValueError(
-                f"Partitions have different {what}: {values[0]} in the first with rows, {values[other]} in a later one."
+                f"Partitions have different {what}: {values[0]} in partition {numbers[0]}, {values[other]} in "
+                f"partition {numbers[other]}."
             )
     sums = (sum(getattr(info, name) for info in infos) for name in ("n_rows", "n_learned", "n_labels"))
     n_rows, n_learned, n_labels = sums
