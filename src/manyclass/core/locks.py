@@ -34,16 +34,20 @@ class ModelLock:
     before the next writer. The writer itself is entered as the only reader, so that it may call methods that read.
     """
 
+    __slots__ = ("__weakref__", "bells", "n_writes", "readers", "waiting", "writers")
+
     def __init__(self):
         self.readers: dict[int, Any] = {}  # the threads that read, or the one that writes
-        self.writers: dict[int, SimpleQueue] = {}  # threads that write or wait for it, in turn, each with its bell
-        self.waiting: dict[int, SimpleQueue] = {}  # threads that wait to read
+        self.writers: dict[int, bool] = {}  # threads that write or wait for it, in turn
+        self.waiting: dict[int, bool] = {}  # threads that wait to read
+        self.bells: dict[int, SimpleQueue] = {}  # of all threads that wait
         self.n_writes = 0  # how often the model was changed
         _ALL.add(self)
 
     def wait_to_read(self, thread: int) -> None:
         """Wait until the writer has ended, and enter the thread as a reader."""
-        bell = self.waiting[thread] = SimpleQueue()
+        self.waiting[thread] = True
+        bell = self.bells[thread] = SimpleQueue()
         try:
             del self.readers[thread]
             self.wake()
@@ -56,17 +60,21 @@ class ModelLock:
                     del self.readers[thread]
                 _sleep(bell)
         finally:
-            del self.waiting[thread]
+            del self.waiting[thread], self.bells[thread]
 
     def wait_to_write(self, thread: int) -> None:
         """Wait for the writers before this one and for all readers to end."""
-        while list(self.writers)[0] != thread or self.readers:  # noqa: RUF015  another thread may come meanwhile
-            self._check_not_lost()
-            _sleep(self.writers[thread])
+        bell = self.bells[thread] = SimpleQueue()
+        try:
+            while list(self.writers)[0] != thread or self.readers:  # noqa: RUF015  another thread may come meanwhile
+                self._check_not_lost()
+                _sleep(bell)
+        finally:
+            del self.bells[thread]
 
     def wake(self) -> None:
         """Let waiting threads look again."""
-        for bell in (*self.writers.values(), *self.waiting.values()):
+        for bell in list(self.bells.values()):
             bell.put(None)
 
     def _check_not_lost(self) -> None:
@@ -80,11 +88,11 @@ class ModelLock:
         """In a new process, which has no other thread than the one that made it."""
         thread = get_ident()
         lost = any(other in self.readers for other in self.writers if other != thread)
-        for others in (self.readers, self.writers, self.waiting):
+        for others in (self.readers, self.writers, self.waiting, self.bells):
             for other in [other for other in others if other != thread]:
                 del others[other]
         if lost:
-            self.writers[_LOST] = SimpleQueue()
+            self.writers[_LOST] = True
 
     def __reduce__(self) -> tuple:
         return ModelLock, ()  # a copy of an estimator, or an unpickled one, has a lock of its own
@@ -131,7 +139,30 @@ def reads(method: Method) -> Method:
         finally:
             if thread in readers:
                 del readers[thread]
+            if lock.bells:
+                lock.wake()
+
+    return locked  # type: ignore[return-value]
+
+
+def reads_row(method: Method) -> Method:
+    """`reads` for a method of one argument, in half the time."""
+
+    @wraps(method)
+    def locked(self, row):
+        lock, thread = self._lock, get_ident()
+        readers = lock.readers
+        if thread in readers:
+            return method(self, row)
+        readers[thread] = True
+        try:
             if lock.writers:
+                lock.wait_to_read(thread)
+            return method(self, row)
+        finally:
+            if thread in readers:
+                del readers[thread]
+            if lock.bells:
                 lock.wake()
 
     return locked  # type: ignore[return-value]
@@ -146,21 +177,23 @@ def writes(method: Method) -> Method:
         readers, writers = lock.readers, lock.writers
         if thread in readers:
             raise RuntimeError("A model cannot be trained inside one of its own methods.")
-        writers[thread] = SimpleQueue()
+        writers[thread] = True
         try:
-            lock.wait_to_write(thread)
+            if readers or len(writers) > 1:
+                lock.wait_to_write(thread)
             readers[thread] = True
             lock.n_writes += 1
             return method(self, *args, **kwargs)
         finally:
             try:
-                if thread in readers:
+                if lock.waiting and thread in readers:
                     readers.update(lock.waiting)
             finally:
                 del writers[thread]
                 if thread in readers:
                     del readers[thread]
-            lock.wake()
+            if lock.bells:
+                lock.wake()
 
     return locked  # type: ignore[return-value]
 
