@@ -12,11 +12,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .core.label_issues import LabelIssuesMixin
+from .core.locks import in_child
 from .core.validation import NARROW, is_indicator
 from .label_tree.estimator import LabelTreeClassifier
 from .recall_tree.estimator import RecallTreeClassifier
 
 _FIRST = Lock()  # while a model learns its first rows
+in_child(_FIRST._at_fork_reinit)  # type: ignore[attr-defined]  # as in the modules of Python
 
 
 def choose(text: bool, several: bool, stream: bool) -> type[Any]:

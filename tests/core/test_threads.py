@@ -1,6 +1,7 @@
 """Predictions and saving while another thread trains: never a crash, never a mixture of two states."""
 
 import copy
+import gc
 import os
 import pickle
 import signal
@@ -8,6 +9,8 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
+from queue import SimpleQueue
 
 import numpy as np
 import pytest
@@ -415,7 +418,9 @@ CHANGES = {
     "remove": lambda model: model.remove_classes(["a"]),
     "rename": lambda model: model.rename_classes({"a": "long name", "b": "a"}),
     "merge": lambda model: model.merge_classes({"a": "b"}),
+    "calibrate": lambda model: model.calibrate(np.eye(3)[[0, 1, 2] * 10], TRUTH[model._names is not None]),
 }
+TRUTH = {False: list("abc") * 10, True: np.eye(3, dtype=int)[[0, 1, 2] * 10]}
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # interrupts in generators that end
@@ -427,11 +432,12 @@ CHANGES = {
 def test_an_interrupt_at_any_moment_leaves_a_whole_model(change, several, tmp_path):
     """All or nothing has changed, and the lock is free."""
     first = LabelTreeClassifier(random_state=0).fit(np.eye(3), named("abc") if several else list("abc"))
-    first.conformal(np.eye(3)[[0, 1, 2] * 5], np.eye(3, dtype=int)[[0, 1, 2] * 5] if several else list("abc") * 5)
+    first.conformal(np.eye(3)[[0, 1, 2] * 10], TRUTH[several])
 
     def facts(model):
         model = copy.deepcopy(model)
-        return model._names, model.classes_.tolist(), model.removed_classes_, "conformal" in model._state
+        names, groups = model._names, sorted({"calibration", "conformal"} & set(model._state))
+        return names, model.classes_.tolist(), model.removed_classes_, groups, getattr(model, "_threshold", None)
 
     model = copy.deepcopy(first)
     CHANGES[change](model)
@@ -443,7 +449,8 @@ def test_an_interrupt_at_any_moment_leaves_a_whole_model(change, several, tmp_pa
     CHANGES[change](copy.deepcopy(first))
     sys.setprofile(None)
     seen = set()
-    for moment in range(1, -counted.left, max(1, -counted.left // 200)):
+    n = -counted.left
+    for moment in sorted({*range(1, n, max(1, n // 200)), *range(max(1, n - 40), n)}):
         model = copy.deepcopy(first)
         interrupted_at(moment, lambda model=model: CHANGES[change](model))
         assert_free(model._lock)
@@ -495,6 +502,80 @@ def test_many_interrupts_while_a_thread_works():
     assert n_early == 0 and n_interrupted > 0
 
 
+class Pair:
+    """A model with one method that reads and one that writes."""
+
+    def __init__(self):
+        self._lock, self.inside, self.go_on = ModelLock(), threading.Event(), threading.Event()
+
+    @reads
+    def read(self):
+        return "read"
+
+    @writes
+    def write(self):
+        self.inside.set()
+        assert self.go_on.wait(60)
+
+
+@pytest.mark.parametrize("what", ["SimpleQueue", "_sleep", "ModelLock.wake", "ModelLock.check_not_lost"])
+@pytest.mark.parametrize("method", ["read", "write"])
+def test_an_interrupt_of_a_thread_that_waits(what, method, monkeypatch):
+    model = Pair()
+    thread = start(model.write)
+    assert model.inside.wait(60)
+    usual = locks
+    for name in what.split("."):
+        owner, usual = usual, getattr(usual, name)
+
+    def interrupted(*args):
+        if threading.current_thread() is threading.main_thread():
+            monkeypatch.setattr(owner, name, usual)
+            raise KeyboardInterrupt
+        return usual(*args)
+
+    if (what, method) == ("ModelLock.wake", "write"):
+        model.go_on.set()  # it wakes others at its end
+        thread.join(60)
+        model._lock.bells[0] = SimpleQueue()
+    monkeypatch.setattr(owner, name, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        getattr(model, method)()
+    model._lock.bells.pop(0, None)
+    model.go_on.set()
+    thread.join(60)
+    assert_free(model._lock)
+    assert not model._lock.bells
+    model.write()
+    assert model.read() == "read"
+
+
+@pytest.mark.parametrize("method", ["read", "write"])
+def test_a_signal_handler_that_uses_a_model_that_its_thread_waits_for(method, monkeypatch):
+    model = Pair()
+    thread = start(model.write)
+    assert model.inside.wait(60)
+    monkeypatch.setattr(locks, "_sleep", lambda bell: getattr(model, method)())  # as a handler would
+    for waiting in (model.read, model.write):
+        with pytest.raises(RuntimeError, match=r"its thread waits for|inside one of its own methods"):
+            waiting()
+    model.go_on.set()
+    thread.join(60)
+    assert_free(model._lock)
+
+
+def test_arguments_are_freed_without_the_garbage_collector():
+    rows = [np.arange(3)]
+    reference = weakref.ref(rows[0])
+    gc.disable()
+    try:
+        uninterrupted(lambda check, array=rows[0]: array.sum())
+        rows.clear()
+        assert reference() is None
+    finally:
+        gc.enable()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="requires fork")
 @pytest.mark.parametrize("trains", [False, True])
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
@@ -513,6 +594,8 @@ def test_a_process_that_is_forked_while_another_thread_uses_the_model(trains):
     if not child:
         try:
             signal.alarm(60)
+            if os.fork():  # a process of this process
+                os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
             model.predict([[1.0]])
             model.partial_fit([[2.0]], ["c"])
             os._exit(0 if len(model.classes_) == 3 else 1)

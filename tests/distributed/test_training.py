@@ -119,7 +119,7 @@ def test_an_error_ends_the_tasks_that_run(client, text, monkeypatch):
     """Also those whose futures are kept by the traceback."""
 
     def interrupted(self, *arguments):
-        self.slow = self.each(time.sleep, [[1.0] * 200])
+        self.slow = self.each(time.sleep, [[5.0] * 200])
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Cluster, "chunks", interrupted)
@@ -140,8 +140,8 @@ def test_new_options_leave_a_model_that_was_returned(client, text):
 
 def test_progress(client, text, capsys):
     DaskLabelTreeClassifier(client, verbose=1, **OPTIONS).fit(*map(cut, text))
-    lines = [line for line in capsys.readouterr().err.splitlines() if "chunks of nodes" in line]
-    done, n_chunks = lines[-1].split()[1].split("/")
+    lines = [line for line in capsys.readouterr().err.splitlines() if "over the nodes" in line]
+    done, n_chunks = lines[-1].split()[6].split("/")
     assert len(lines) >= 2 and done == n_chunks and int(n_chunks) > 4  # routers and leaves
 
 

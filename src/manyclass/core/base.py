@@ -124,6 +124,7 @@ class ManyClassifier(
 
     def _fit_anew(self, train: Callable[[Any], Any]):
         """Train a copy and take over its attributes."""
+        self._lock.check_not_lost()
         new = object.__new__(type(self))  # until it is trained, and after an error, this estimator stays as it is
         new.__dict__.update(self.__dict__)
         if hasattr(self, "_state"):

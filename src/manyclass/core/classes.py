@@ -9,7 +9,9 @@ _SMALL = 1 << 18  # characters of an array of text that may be mostly padding
 
 
 class ClassIndex:
-    """A growing list of labels with lookup both ways. A new label costs its own bytes and constant time.
+    """A growing list of labels with lookup both ways.
+
+    A new label costs its own bytes and constant time, unless classes were removed or merged: then all are copied.
 
     An interrupt leaves an index that is consistent: attributes that belong together are assigned together.
 
@@ -111,6 +113,8 @@ class ClassIndex:
         self._open()
         if self.target is None:
             return _append(labels, self._labels, self._ids)
+        if all(label in self._ids and self.target[self._ids[label]] >= 0 for label in labels.tolist()):
+            return None
         known, ids = list(self._labels), dict(self._ids)
         _append(labels, known, ids)
         target = np.concatenate([self.target, np.arange(len(self.target), len(known), dtype=np.int32)])
@@ -153,7 +157,7 @@ class ClassIndex:
             labels[number] = label
             ids[label] = number
         values = label_array(list(new.values()), self.kind)
-        if np.result_type(self.array, values) == self.array.dtype:  # no longer texts
+        if np.result_type(self.array, values) == self.array.dtype:  # the new ones fit into its width
             array = self.array.copy()
             array[list(new)] = values
         self._labels, self._ids, self._array, self._buffer = labels, ids, array, None

@@ -46,28 +46,32 @@ class ModelLock:
 
     def wait_to_read(self, thread: int) -> None:
         """Wait until the writer has ended, and enter the thread as a reader."""
-        self.waiting[thread] = True
-        bell = self.bells[thread] = SimpleQueue()
+        if thread in self.bells:
+            raise RuntimeError("A signal handler cannot use a model that its thread waits for.")
+        bell: SimpleQueue = SimpleQueue()
+        self.waiting[thread], self.bells[thread] = True, bell
         try:
             del self.readers[thread]
             self.wake()
             while thread not in self.readers:  # a writer that ends may enter it
-                self._check_not_lost()
+                self.check_not_lost()
                 if not self.writers:
                     self.readers[thread] = True
                     if not self.writers:
                         return
                     del self.readers[thread]
+                    self.wake()
                 _sleep(bell)
         finally:
             del self.waiting[thread], self.bells[thread]
 
     def wait_to_write(self, thread: int) -> None:
         """Wait for the writers before this one and for all readers to end."""
-        bell = self.bells[thread] = SimpleQueue()
+        bell: SimpleQueue = SimpleQueue()
+        self.bells[thread] = bell
         try:
             while list(self.writers)[0] != thread or self.readers:  # noqa: RUF015  another thread may come meanwhile
-                self._check_not_lost()
+                self.check_not_lost()
                 _sleep(bell)
         finally:
             del self.bells[thread]
@@ -77,7 +81,8 @@ class ModelLock:
         for bell in list(self.bells.values()):
             bell.put(None)
 
-    def _check_not_lost(self) -> None:
+    def check_not_lost(self) -> None:
+        """RuntimeError in a process whose copy of the model is incomplete."""
         if _LOST in self.writers:
             raise RuntimeError(
                 "This process was forked while another thread changed the model, so that its copy is incomplete: "
@@ -87,7 +92,7 @@ class ModelLock:
     def after_fork(self) -> None:
         """In a new process, which has no other thread than the one that made it."""
         thread = get_ident()
-        lost = any(other in self.readers for other in self.writers if other != thread)
+        lost = any(other in self.readers or other == _LOST for other in self.writers if other != thread)
         for others in (self.readers, self.writers, self.waiting, self.bells):
             for other in [other for other in others if other != thread]:
                 del others[other]
@@ -106,13 +111,16 @@ def _sleep(bell: SimpleQueue) -> None:
 _ALL: "WeakSet[ModelLock]" = WeakSet()
 
 
+def in_child(function: Callable[[], Any]) -> None:
+    """Call a function in each process that is made by a fork of this one."""
+    if hasattr(os, "register_at_fork"):  # not on Windows
+        os.register_at_fork(after_in_child=function)
+
+
+@in_child
 def _after_fork() -> None:
     for lock in list(_ALL):
         lock.after_fork()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 class LockOfEstimator:
@@ -146,7 +154,7 @@ def reads(method: Method) -> Method:
 
 
 def reads_row(method: Method) -> Method:
-    """`reads` for a method of one argument, in half the time."""
+    """`reads` for a method of one argument: 0.6 us faster, without lists and dictionaries of arguments."""
 
     @wraps(method)
     def locked(self, row):
@@ -175,7 +183,7 @@ def writes(method: Method) -> Method:
     def locked(self, *args, **kwargs):
         lock, thread = self._lock, get_ident()
         readers, writers = lock.readers, lock.writers
-        if thread in readers:
+        if thread in readers or thread in lock.bells:
             raise RuntimeError("A model cannot be trained inside one of its own methods.")
         writers[thread] = True
         try:
@@ -206,49 +214,68 @@ def uninterrupted(function: Callable[[Callable[[], None]], Result]) -> Result:
     """
     if get_ident() != main_thread().ident:
         return function(lambda: None)
-    interrupt: BaseException | None = None
-    outcome: list[tuple] = []
-    owner: dict[str, str] = {}
-    ended = allocate_lock()
-    ended.acquire()
-
-    def check() -> None:
-        if interrupt is not None:
-            raise interrupt
-
-    def call() -> None:
-        if owner.setdefault("of the call", "thread") != "thread":
-            return
-        try:
-            outcome.append((function(check), None))
-        except BaseException as error:
-            outcome.append((None, error))
-        ended.release()
-
-    def wait(levels: int) -> None:
-        """Wait for the end; a second interrupt may come while the first one is recorded, at another level."""
-        nonlocal interrupt
-        while not outcome:
-            try:
-                if levels:
-                    wait(levels - 1)
-                elif owner or start_new_thread(call, ()):
-                    ended.acquire()
-            except BaseException as error:
-                interrupt = error
-                if owner.setdefault("of the call", "caller") == "caller":  # the thread has not begun, and never will
-                    raise
-
+    call = _Call(function)
     try:
-        wait(2)
-        check()
-        result, error = outcome[0]
+        call.wait(2)
+        call.check()
+        result, error = call.outcome[0]
         if error is not None:
             raise error
         return result
     finally:
-        interrupt = error = None  # each has a traceback with this frame, which keeps arrays
-        outcome.clear()
+        error = None  # its traceback has this frame, which would keep arrays
+        call.clear()
+
+
+class _Call:
+    """A call on a thread of its own."""
+
+    def __init__(self, function: Callable[[Callable[[], None]], Any]) -> None:
+        self.function: Callable | None = function
+        self.interrupt: BaseException | None = None
+        self.outcome: list[tuple] = []  # the result and the error
+        self.owner: dict[str, str] = {}
+        self.ended = allocate_lock()
+        self.ended.acquire()
+
+    def check(self) -> None:
+        """Raise the interrupt that came meanwhile."""
+        if self.interrupt is not None:
+            raise self.interrupt
+
+    def run(self) -> None:
+        """What the thread does."""
+        if self.owner.setdefault("of the call", "thread") != "thread":
+            return
+        assert self.function is not None
+        try:
+            self.outcome.append((self.function(self.check), None))
+        except BaseException as error:
+            self.outcome.append((None, error))
+        self.ended.release()
+
+    def wait(self, levels: int) -> None:
+        """Start the thread and wait for its end, whatever interrupts come.
+
+        An interrupt may come while another one is recorded. The level above catches it.
+        """
+        while not self.outcome:
+            try:
+                if levels:
+                    self.wait(levels - 1)
+                elif self.owner or start_new_thread(self.run, ()):
+                    self.ended.acquire()
+            except BaseException as error:
+                self.interrupt = error
+                if (
+                    self.owner.setdefault("of the call", "caller") == "caller"
+                ):  # the thread has not begun: it never will
+                    raise
+
+    def clear(self) -> None:
+        """Keep nothing: tracebacks have frames, and frames have arrays."""
+        self.function = self.interrupt = None
+        self.outcome.clear()
 
 
 def parallel(function: Callable, *arguments: Iterable, n_jobs: int) -> list:

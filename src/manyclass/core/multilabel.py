@@ -149,9 +149,14 @@ class MultilabelClassifier(ManyClassifier):
         return search
 
     def _fit_calibration(self, X, truth: Labels, method: str, weights: np.ndarray | None = None) -> None:
-        super()._fit_calibration(X, truth, method, weights)
-        if self._multilabel:
-            self._threshold = self._best_threshold(X, truth)
+        before = self._state
+        try:
+            super()._fit_calibration(X, truth, method, weights)
+            if self._multilabel:
+                self._threshold = self._best_threshold(X, truth)
+        except BaseException:
+            self._state = before
+            raise
 
     def _partial_fit(self, X, y, classes, sample_weight):
         first = not hasattr(self, "_state")
@@ -169,9 +174,9 @@ class MultilabelClassifier(ManyClassifier):
         else:
             self._check_columns(y, matrix)
             new, index = np.arange(len(self._index), matrix.shape[1]), self._index
-            if self._names is None or not len(new):
+            if self._names is None:
                 index.add(new)
-            else:
+            elif len(new):
                 index = index.copied()
                 index.add(new)
                 names = [*self._names, *column_names(y, matrix.shape[1])[len(self._names) :]]

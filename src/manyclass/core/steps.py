@@ -13,7 +13,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from .locks import parallel, uninterrupted
+from .locks import in_child, parallel
 from .memory import as_text
 
 
@@ -83,13 +83,10 @@ def add(a: Any, b: Any) -> Any:
 def one_blas_thread(function: Callable) -> Callable:
     """Linear algebra with one thread: the last bits of its results depend on the number of threads."""
 
-    def call(*arguments: Any) -> Any:
-        with _BLAS:
-            return function(*arguments)
-
     @wraps(function)
     def limited(*arguments: Any) -> Any:
-        return uninterrupted(lambda check: call(*arguments))  # an interrupt would leave the limit
+        with _BLAS:
+            return function(*arguments)
 
     return limited
 
@@ -113,5 +110,12 @@ class _OneThread:
             if not self._n_inside:
                 self._limits.restore_original_limits()
 
+    def after_fork(self) -> None:
+        """In a new process, in which no other thread is inside."""
+        if self._n_inside:
+            self._limits.restore_original_limits()
+        self._lock, self._n_inside = Lock(), 0
+
 
 _BLAS = _OneThread()
+in_child(_BLAS.after_fork)

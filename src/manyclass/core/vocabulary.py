@@ -7,6 +7,7 @@ interrupt leaves all or nothing.
 """
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -167,8 +168,8 @@ class VocabularyMixin:
         names = None if self._names is None else [*self._names, *new]
         come_back = bool((target[back] < 0).any())
         state = _without_sets(self._state) if come_back else self._state
-        alone = names is None and len(labels) == 1 and not come_back  # constant time, where one attribute changes
-        index = self._index if alone else self._index.copied()
+        alone = names is None and len(labels) == 1 and not come_back  # nothing else changes with it
+        index = self._index if alone else self._index.copied()  # a copy takes time for each class
         index.add(columns)
         self._index, self._names, self._state = index, names, state
         return self
@@ -307,7 +308,7 @@ class VocabularyMixin:
 
     def _redirect(self, target: np.ndarray) -> None:
         """Take over what classes stand for; the guarantee of `predict_set` was for the classes before."""
-        index = self._index.copied()
+        index = copy(self._index)
         index.redirect(target)
         self._index, self._state = index, _without_sets(self._state)
 

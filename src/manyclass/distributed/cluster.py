@@ -43,6 +43,7 @@ class Cluster:
         self.checkpoints = checkpoints  # folder of trained chunks, or None
         self.verbose = verbose
         self._futures: WeakSet[Future] = WeakSet()
+        self._n_passes = 0
         if client is not None and not isinstance(client, Client):
             raise TypeError(f"client must be a distributed.Client, got {type(client).__name__}: use Client(...) of it.")
         try:
@@ -70,6 +71,12 @@ class Cluster:
         self._futures.add(future)
         return future
 
+    def compute(self, delayed: list) -> list[Future]:
+        """The future values of delayed objects."""
+        futures = self.client.compute(delayed)
+        self._futures.update(futures)
+        return futures
+
     def share(self, value: Any) -> Future:
         """A value of this process for tasks; it is part of a task, so that it can be computed again."""
         with config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
@@ -95,7 +102,8 @@ class Cluster:
         running: list[Future] = []
         to_do = [train] if self.checkpoints is None else [stored, self.checkpoints, train]
         most = _CHUNKS_IN_FLIGHT * self.n_threads
-        progress = Progress(self.verbose, "fit", len(chunks), "chunks of nodes")
+        self._n_passes += 1
+        progress = Progress(self.verbose, f"fit, pass {self._n_passes} over the nodes", len(chunks), "chunks")
         for chunk in chunks:
             if len(running) >= most:
                 running = self._unfinished(running, progress)

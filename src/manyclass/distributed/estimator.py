@@ -91,6 +91,8 @@ random_state
     True
     """
 
+    _local: LabelTreeClassifier
+
     def __init__(
         self,
         client: Client | None = None,
@@ -182,7 +184,7 @@ random_state
             The estimator.
         """
         run, fitted = Cluster(self.client), hasattr(self, "_local")
-        local = deepcopy(self.to_local()) if fitted else self._new_local()
+        local = deepcopy(self._local).set_params(**self._local_params()) if fitted else self._new_local()
         local._check_options()
         with run.ended_by_errors("partial_fit"):
             checked, infos = checked_parts(run, partitions(X, y, sample_weight), self._new_local())
@@ -255,7 +257,7 @@ random_state
         held = run.each(known_labels, [run.each(encode, [held], None, None)], run.share(known))
         if sum(sizes[0]) < FEWEST or not sum(run.get(run.each(n_labels_of, [held]))):
             return
-        params = {**self.get_params(deep=False), **params_for_threshold(rng), "checkpoint": None}
+        params = {**self.get_params(deep=False), **params_for_threshold(rng), "checkpoint": None, "verbose": 0}
         model = type(self)(**params).fit(learned).to_local()
         edges = [0, *(last for _, last in model._scoring_blocks(sum(sizes[0])))]
         blocks = align(run, held, sizes[0], edges)
@@ -290,7 +292,10 @@ random_state
         return classes, run.share(balanced_weights(counts))
 
     def to_local(self) -> LabelTreeClassifier:
-        """The model as a `LabelTreeClassifier`, for prediction, `save` and `partial_fit` in this process."""
+        """The model as a `LabelTreeClassifier`, for prediction, `save` and `partial_fit` in this process.
+
+        It is copied if options have changed since the last call.
+        """
         check_is_fitted(self, "_local")
         params, known = self._local_params(), self._local.get_params(deep=False)
         if any(value is not known[name] and value != known[name] for name, value in params.items()):

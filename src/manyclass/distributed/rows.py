@@ -278,7 +278,7 @@ def checked_parts(run: Cluster, parts: list, estimator: LabelTreeClassifier) -> 
         warnings.warn("The cluster has no workers: waiting for the first one.", stacklevel=4)
     parts = [delayed(tuple)(list(part)) if isinstance(part, (list, tuple)) else part for part in parts]
     tasks = [delayed(check)(part, estimator, k) for k, part in enumerate(parts)]
-    pairs = run.client.compute(tasks)
+    pairs = run.compute(tasks)
     infos = run.get(run.each(_info, [pairs]))
     full = [pair for pair, info in zip(pairs, infos, strict=True) if info.n_rows]
     return run.each(_checked, [full]) if full else [], infos
