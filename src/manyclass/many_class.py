@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import wraps
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from .core.validation import NARROW, is_indicator
 from .label_tree.estimator import LabelTreeClassifier
 from .recall_tree.estimator import RecallTreeClassifier
 
-_FIRST = Lock()  # while a model learns its first rows
+_FIRST = RLock()  # while a model learns its first rows
 in_child(_FIRST._at_fork_reinit)  # type: ignore[attr-defined]  # as in the modules of Python
 
 
@@ -184,7 +184,9 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
             raise ValueError("label_features is for label trees, but these data are learned by a Recall Tree.")
         model.set_params(**self.get_params())
         with _errors_name(self):
-            self.estimator_ = model.partial_fit(X, y, classes, sample_weight, **described)
+            model.partial_fit(X, y, classes, sample_weight, **described)
+        if not hasattr(self, "estimator_"):  # otherwise another thread may have fitted a new one meanwhile
+            self.estimator_ = model
         return self
 
     @property

@@ -1,11 +1,12 @@
 """Sparse rows that a kernel may trust are told from those that it may not."""
 
+import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from manyclass.core.inputs import is_sound
-from manyclass.core.validation import rows_are_sound
+from manyclass.core.validation import as_batch, rows_are_sound
 
 POINTER, INDICES, VALUES = [0, 2, 2, 5], [1, 3, 0, 2, 3], [1.0, 2.0, 3.0, 0.0, 5.0]
 
@@ -52,3 +53,19 @@ def test_a_matrix_is_as_sound_as_its_arrays():
         other = X.copy()
         setattr(other, name, array)
         assert not rows_are_sound(other)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_read_only_rows_need_no_other_kernels(form):
+    """Numba compiles kernels again, for minutes, for read-only arrays, such as those of pandas or mapped files."""
+    rows = np.random.default_rng(0).random((5, 3000)).astype(np.float32)
+    X = form(rows)
+    usual = numba.typeof(as_batch(X))
+    for array in (X,) if form is np.asarray else (X.data, X.indices, X.indptr):
+        array.flags.writeable = False
+    batch = as_batch(X)
+    assert numba.typeof(batch) == usual
+    values = X if form is np.asarray else X.data
+    assert np.shares_memory(batch.values, values)
+    del X, values, array
+    np.testing.assert_array_equal(batch.values.ravel(), rows.ravel())  # its memory is kept

@@ -15,6 +15,7 @@ from queue import SimpleQueue
 import numpy as np
 import pytest
 from sklearn.base import clone
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from benchmarks.threads import Soak
 from manyclass import (
@@ -26,6 +27,7 @@ from manyclass import (
 )
 from manyclass.core import locks
 from manyclass.core.locks import ModelLock, parallel, reads, uninterrupted, writes
+from manyclass.core.steps import one_blas_thread
 from manyclass.estimators import ESTIMATORS
 
 
@@ -607,3 +609,76 @@ def test_a_process_that_is_forked_while_another_thread_uses_the_model(trains):
     thread.join(60)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == (7 if trains else 0)
     assert_free(model._lock)
+
+
+def test_a_signal_handler_cannot_save_a_model_while_another_thread_trains_it(tmp_path):
+    """The call waits for a thread of its own; the file would be a mixture."""
+    model = RecallTreeClassifier(random_state=0).partial_fit([[0.0], [1.0]], [0, 1])
+    model.save(tmp_path / "m")
+    before = (tmp_path / "m").read_bytes()
+    done = []
+
+    def work(check):
+        time.sleep(0.3)
+        done.append(True)
+
+    usual = signal.signal(signal.SIGALRM, lambda *args: model.save(tmp_path / "m"))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(RuntimeError, match="signal handler cannot use a model while the model is trained"):
+            model._learn_more(lambda: uninterrupted(work))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, usual)
+    assert done
+    assert (tmp_path / "m").read_bytes() == before
+    model.save(tmp_path / "m")
+
+
+def test_fit_replaces_a_model_that_another_thread_trains(many):
+    X, y = many
+    model, inside, go_on = ManyClassClassifier(random_state=0).partial_fit(X, y), threading.Event(), threading.Event()
+    learn = model.estimator_._learn_more
+
+    def slowly(train):
+        inside.set()
+        assert go_on.wait(60)
+        return learn(train)
+
+    model.estimator_._learn_more = slowly
+    thread = start(lambda: model.partial_fit(X, y))
+    assert inside.wait(60)
+    model.fit([[0.0], [1.0]], ["a", "b"])
+    go_on.set()
+    thread.join(60)
+    assert model.classes_.tolist() == ["a", "b"]
+
+
+def test_a_copy_of_a_predictor_has_its_own_model_and_memory(many, tmp_path):
+    X, y = many
+    RecallTreeClassifier(random_state=0).fit(X, y).save(tmp_path / "m")
+    model = load_model(tmp_path / "m")
+    predict = model.predictor()
+    other = copy.deepcopy(predict)
+    before = other(X[0])[1].copy()
+    model.partial_fit(X, y)
+    assert predict(X[0])[1].tolist() == model.predict_topk(X[:1], 1)[1][0].tolist() != before.tolist()
+    assert other(X[0])[1].tolist() == before.tolist()
+
+
+def test_linear_algebra_has_one_thread_in_any_thread():
+    found = []
+
+    @one_blas_thread
+    def count():
+        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+    with threadpool_limits(2, "blas"):
+        usual = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+        for _ in range(2):
+            found.append(count())
+            thread = start(lambda: found.append(count()))
+            thread.join(60)
+        assert [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"] == usual
+    assert len(found) == 4
+    assert all(n == 1 for one in found for n in one)

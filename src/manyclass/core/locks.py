@@ -138,6 +138,7 @@ def reads(method: Method) -> Method:
         lock, thread = self._lock, get_ident()
         readers = lock.readers
         if thread in readers:  # called by a method that reads or writes
+            _check_no_handler(thread)
             return method(self, *args, **kwargs)
         readers[thread] = True
         try:
@@ -161,6 +162,7 @@ def reads_row(method: Method) -> Method:
         lock, thread = self._lock, get_ident()
         readers = lock.readers
         if thread in readers:
+            _check_no_handler(thread)
             return method(self, row)
         readers[thread] = True
         try:
@@ -214,8 +216,10 @@ def uninterrupted(function: Callable[[Callable[[], None]], Result]) -> Result:
     """
     if get_ident() != main_thread().ident:
         return function(lambda: None)
-    call = _Call(function)
+    call, thread = _Call(function), get_ident()
+    nested = thread in _WAITING
     try:
+        _WAITING[thread] = True
         call.wait(2)
         call.check()
         result, error = call.outcome[0]
@@ -223,8 +227,18 @@ def uninterrupted(function: Callable[[Callable[[], None]], Result]) -> Result:
             raise error
         return result
     finally:
+        if not nested:
+            del _WAITING[thread]
         error = None  # its traceback has this frame, which would keep arrays
         call.clear()
+
+
+_WAITING: dict[int, bool] = {}  # the main thread, in `uninterrupted`
+
+
+def _check_no_handler(thread: int) -> None:
+    if thread in _WAITING:
+        raise RuntimeError("A signal handler cannot use a model while the model is trained.")
 
 
 class _Call:

@@ -27,6 +27,7 @@ from .validation import (
     check_labels,
     check_propensity,
     check_sparse,
+    for_kernels,
     indicator,
     rows_are_sound,
     rows_between,
@@ -533,6 +534,9 @@ class Predictor:
         self._estimator, self._k, self._lock = estimator, k, estimator._lock
         self._prepare()
 
+    def __reduce__(self) -> tuple:
+        return Predictor, (self._estimator, self._k)  # a copy has memory of its own
+
     def _prepare(self) -> None:
         """Prepare all that does not change from row to row."""
         estimator = self._estimator
@@ -580,7 +584,7 @@ def _one_row(row, n_features: int) -> Batch:
     if isinstance(row, np.ndarray):
         if row.size != n_features:
             raise ValueError(f"The row has {row.size} values, the model has {n_features} features. Pass one row.")
-        return Dense((row if row.dtype == _FLOAT32 else _single(row)).reshape(1, n_features))
+        return Dense((row if row.dtype == _FLOAT32 and row.flags.carray else _single(row)).reshape(1, n_features))
     if not isinstance(row, (sp.csr_matrix, sp.csr_array)) or row.shape != (1, n_features):
         got = f"{row.format} of shape {row.shape}" if sp.issparse(row) else type(row).__name__
         raise ValueError(
@@ -593,16 +597,14 @@ def _one_row(row, n_features: int) -> Batch:
         raise ValueError(f"The row is not a valid CSR matrix with columns from 0 to {n_features - 1}.")
     if n_features <= NARROW:
         return as_batch(row)
-    return Csr(indptr.astype(np.int64, copy=False), indices.astype(np.int32, copy=False), _single(values))
+    return Csr(for_kernels(indptr, np.int64), for_kernels(indices, np.int32), _single(values))
 
 
 def _single(values: np.ndarray) -> np.ndarray:
-    """The values as float32: kernels would be compiled again, for minutes, for any other type."""
-    if values.dtype == _FLOAT32:
-        return values
+    """The values as float32, if they are numbers."""
     if values.dtype.kind not in "biuf":
         raise ValueError(f"The row has values of type {values.dtype}, expected float32.")
-    return values.astype(np.float32)
+    return for_kernels(values, np.float32)
 
 
 def _check_scores(scores: np.ndarray) -> None:

@@ -11,6 +11,7 @@ from math import inf
 from threading import Lock
 from typing import Any
 
+import threadpoolctl
 from threadpoolctl import threadpool_limits
 
 from .locks import in_child, parallel
@@ -101,6 +102,7 @@ class _OneThread:
     def __enter__(self) -> None:
         with self._lock:
             if not self._n_inside:
+                _take_control()
                 self._limits = threadpool_limits(1, "blas")
             self._n_inside += 1
 
@@ -108,13 +110,20 @@ class _OneThread:
         with self._lock:
             self._n_inside -= 1
             if not self._n_inside:
+                _take_control()
                 self._limits.restore_original_limits()
+                _take_control()
 
     def after_fork(self) -> None:
         """In a new process, in which no other thread is inside."""
-        if self._n_inside:
-            self._limits.restore_original_limits()
         self._lock, self._n_inside = Lock(), 0
+
+
+def _take_control() -> None:
+    """Since threadpoolctl 3.8, only the first thread that sets limits can set others; another one may be that now."""
+    controller: Any = getattr(threadpoolctl, "OpenBLASController", None)
+    if hasattr(controller, "clear_controlling_thread"):
+        controller.clear_controlling_thread(force=True)
 
 
 _BLAS = _OneThread()

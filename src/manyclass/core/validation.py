@@ -262,13 +262,28 @@ def as_batch(X) -> Batch:
     if sp.issparse(X) and X.shape[1] <= NARROW:
         X = X.toarray()
     if not sp.issparse(X):
-        return Dense(np.ascontiguousarray(X, np.float32))
-    # np.asarray drops memmap; copies are made only where a type differs
-    return Csr(
-        np.asarray(X.indptr).astype(np.int64, copy=False),
-        np.asarray(X.indices).astype(np.int32, copy=False),
-        np.asarray(X.data).astype(np.float32, copy=False),
-    )
+        return Dense(for_kernels(X, np.float32))
+    return Csr(for_kernels(X.indptr, np.int64), for_kernels(X.indices, np.int32), for_kernels(X.data, np.float32))
+
+
+def for_kernels(array: Any, dtype: Any) -> np.ndarray:
+    """The array in the form that kernels are compiled for; Numba would compile them again, for minutes, for another.
+
+    It is contiguous and writable, although kernels only read it; a copy is made only where it is not contiguous or has
+    another type.
+    """
+    array = np.asarray(array, dtype, order="C")  # drops memmap
+    if not array.flags.aligned:
+        array = array.copy()
+    return array if array.flags.writeable else np.asarray(_Writable(array))
+
+
+class _Writable:
+    """A read-only array as if it could be written, for `np.asarray`, which keeps this object and so the array."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
 
 
 def blocks(n: int, size: int = BLOCK) -> Iterator[tuple[int, int]]:
