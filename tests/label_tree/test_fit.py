@@ -302,7 +302,7 @@ def counts_of(rows, n_nonzero=100):
 def test_more_weights_are_left_out_with_few_rows_per_label(rows_per_label, smallest):
     rows = np.array([rows_per_label, 0, rows_per_label, rows_per_label])
     assert fit.smallest_weight(counts_of(rows), True, True) == pytest.approx(smallest)
-    assert fit.smallest_weight(counts_of(rows), True, False) == pytest.approx(max(0.1, 0.7 * smallest))
+    assert fit.smallest_weight(counts_of(rows), True, False) == pytest.approx(max(0.1, 0.9 * smallest))
     assert fit.smallest_weight(counts_of(rows), False, True) == 0
     assert fit.smallest_weight(counts_of(rows, 4 * 256), True, True) == pytest.approx(smallest / 2)  # of longer rows
 
