@@ -43,8 +43,7 @@ def page(cells: Sequence[dict[str, Any]]) -> str:
     dates = {cell["date"] for cell in cells}
     parts = [
         "# Many labels",
-        f"`python benchmarks/large.py` writes this page. {cells[0]['machine']}, {cells[0]['threads']} threads; "
-        f"{min(dates)} to {max(dates)}; commit {', '.join(sorted({cell['commit'] for cell in cells}))}. "
+        f"`python benchmarks/large.py` writes this page. {cells[0]['threads']} threads; {min(dates)} to {max(dates)}. "
         "All have default options. Peak: the most memory of the process in training and prediction, training rows "
         "included. File: the model on disk, ours as `save` writes it. Prediction: five labels per row, all test rows "
         "in one call, and one row at a time on one thread; no times where other work ran on the machine. PSP@k gives "
@@ -55,13 +54,23 @@ def page(cells: Sequence[dict[str, Any]]) -> str:
         if own:
             named = zip(("n_train", "n_classes", "n_features"), ("training rows", "labels", "features"), strict=True)
             facts = ", ".join(f"{own[0][key]:,} {noun}" for key, noun in named)
-            parts += [f"## {one.title}", f"{facts}.", markdown_table(HEAD, [_row(cell) for cell in own])]
+            parts += [f"## {one.title}", f"{facts}. {_machines(own)}"]
+            parts += [markdown_table(HEAD, [_row(cell) for cell in own])]
             parts += [markdown_table(RARE, rows)] if (rows := [_rare(cell) for cell in own if "psp" in cell]) else []
             parts += [_arrays(cell) for cell in own if "array_bytes" in cell]
     return "\n\n".join(parts) + "\n"
 
 
 HEAD = ["", "P@1", "P@3", "P@5", "training s", "peak GB", "file MB", "batch µs per row", "single µs"]
+
+
+def _machines(cells: Sequence[dict[str, Any]]) -> str:
+    """Where and with which version the cells of a set were measured."""
+    titles: dict[str, list[str]] = {}
+    for cell in cells:
+        where = f"{cell['machine']}, commit {cell['commit']}"
+        titles.setdefault(where, []).append(ENTRANTS[cell["entrant"]].title)
+    return " ".join(f"{', '.join(own)}: {where}." for where, own in titles.items())
 
 
 def _row(cell: dict[str, Any]) -> list[str]:
