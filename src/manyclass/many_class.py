@@ -18,7 +18,7 @@ from .label_tree.estimator import LabelTreeClassifier
 from .recall_tree.estimator import RecallTreeClassifier
 
 _FIRST = RLock()  # while a model learns its first rows
-in_child(_FIRST._at_fork_reinit)  # type: ignore[attr-defined]  # as in the modules of Python
+in_child(lambda: _FIRST._at_fork_reinit())  # type: ignore[attr-defined]  # Python itself does so; not on Windows
 
 
 def choose(text: bool, several: bool, stream: bool) -> type[Any]:

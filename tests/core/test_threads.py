@@ -452,7 +452,7 @@ def test_an_interrupt_at_any_moment_leaves_a_whole_model(change, several, tmp_pa
     sys.setprofile(None)
     seen = set()
     n = -counted.left
-    for moment in sorted({*range(1, n, max(1, n // 200)), *range(max(1, n - 40), n)}):
+    for moment in sorted({*range(1, n, max(1, n // 100)), *range(max(1, n - 20), n)}):
         model = copy.deepcopy(first)
         interrupted_at(moment, lambda model=model: CHANGES[change](model))
         assert_free(model._lock)
@@ -564,6 +564,10 @@ def test_a_signal_handler_that_uses_a_model_that_its_thread_waits_for(method, mo
     model.go_on.set()
     thread.join(60)
     assert_free(model._lock)
+    model._lock.writers[threading.get_ident()] = True  # it has announced itself, and does not wait yet
+    with pytest.raises(RuntimeError, match=r"its thread waits for|inside one of its own methods"):
+        getattr(model, method)()
+    assert list(model._lock.writers) == [threading.get_ident()] and not model._lock.readers
 
 
 def test_arguments_are_freed_without_the_garbage_collector():

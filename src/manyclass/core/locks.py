@@ -46,7 +46,7 @@ class ModelLock:
 
     def wait_to_read(self, thread: int) -> None:
         """Wait until the writer has ended, and enter the thread as a reader."""
-        if thread in self.bells:
+        if thread in self.bells or thread in self.writers:
             raise RuntimeError("A signal handler cannot use a model that its thread waits for.")
         bell: SimpleQueue = SimpleQueue()
         self.waiting[thread], self.bells[thread] = True, bell
@@ -185,7 +185,7 @@ def writes(method: Method) -> Method:
     def locked(self, *args, **kwargs):
         lock, thread = self._lock, get_ident()
         readers, writers = lock.readers, lock.writers
-        if thread in readers or thread in lock.bells:
+        if thread in readers or thread in writers or thread in lock.bells:
             raise RuntimeError("A model cannot be trained inside one of its own methods.")
         writers[thread] = True
         try:
