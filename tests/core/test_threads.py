@@ -452,7 +452,7 @@ def test_an_interrupt_at_any_moment_leaves_a_whole_model(change, several, tmp_pa
     sys.setprofile(None)
     seen = set()
     n = -counted.left
-    for moment in sorted({*range(1, n, max(1, n // 100)), *range(max(1, n - 20), n)}):
+    for moment in sorted({*range(1, n, max(1, n // 60)), *range(max(1, n - 20), n)}):
         model = copy.deepcopy(first)
         interrupted_at(moment, lambda model=model: CHANGES[change](model))
         assert_free(model._lock)
