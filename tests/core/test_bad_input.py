@@ -236,6 +236,18 @@ def test_malformed_sparse_rows_are_an_error(kind):
         model.partial_fit(X, [0, 1, 2])
 
 
+def test_flags_of_a_sparse_matrix_are_not_trusted(kind):
+    """scipy remembers that a matrix was without duplicates, also after its indices were changed."""
+    X = sp.csr_array((np.ones(6, np.float32), np.array([0, 1, 1, 2, 2, 3]), np.array([0, 2, 4, 6])), shape=(3, 300))
+    assert X.has_canonical_format
+    X.indices[:2] = 7
+    expected = sp.csr_array((X.data.copy(), X.indices.copy(), X.indptr.copy()), shape=X.shape)
+    expected.sum_duplicates()
+    assert expected.nnz == 5
+    model = kind(random_state=0).fit(X, [0, 1, 2])
+    assert bytes_of(model) == bytes_of(kind(random_state=0).fit(expected, [0, 1, 2]))
+
+
 def test_rows_that_look_ready_are_checked_too(kind):
     """Sparse float32 rows take a short cut to the kernels."""
     X = sp.random_array((20, 300), density=0.1, format="csr", dtype=np.float32, rng=np.random.default_rng(0))

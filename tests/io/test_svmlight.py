@@ -226,3 +226,14 @@ def test_without_labels(make, read):
     chunk = read(path, labelled=False)
     assert chunk.labels is None and chunk.pointer is None
     assert np.diff(chunk.X.indptr).tolist() == [2, 1, 1, 0]
+
+
+def test_many_sums_that_are_too_large():
+    """Quadratic time would take many minutes. The error is at the first value that makes a sum too large."""
+    n = 300_000
+    once = " ".join(f"{index}:3e38" for index in range(1, n + 1))
+    long = f"2 {once} {once}\n".encode()
+    several = b"3 1:3e38 2:3e38 2:3e38 1:3e38\n"
+    piece = SvmlightReader("lines", ONE, True, skip=True).read(Block(b"1 1:1\n" + long + several + b"4 1:2\n", 1))
+    assert piece.labels.tolist() == [1, 4] and piece.bad.tolist() == [1, 1]
+    assert rows_of(several).error.column == several.index(b"3e38 1:3e38\n") + 1

@@ -65,10 +65,12 @@ def check_sparse(X):
         X.check_format(full_check=True)
     except ValueError as error:
         raise ValueError(f"X is an invalid sparse matrix: {error}.") from error
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
+    counted = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape)  # the flags of X can be out of date
+    if counted.has_canonical_format:
+        return X
+    counted = counted.copy()
+    counted.sum_duplicates()
+    return counted
 
 
 def rows_are_sound(X) -> bool:

@@ -2,6 +2,8 @@
 
 import re
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,11 +109,13 @@ def _matrix(parsed: Parsed, rules: Rules, wrong: list[tuple[int, int]]) -> scipy
     X = scipy.sparse.csr_array((X.data.astype(np.float64), indices.copy(), indptr.copy()), shape=X.shape)
     X.sum_duplicates()
     reason = parser.SUM_TOO_LARGE if rules.format == parser.VW else parser.TOO_LARGE
-    for at in np.flatnonzero(np.abs(X.data) >= FLOAT32_END).tolist():
-        row = int(np.searchsorted(X.indptr, at, side="right")) - 1
-        same = np.flatnonzero(indices[indptr[row] : indptr[row + 1]] == X.indices[at])
-        wrong.append((int(parsed.places[indptr[row] + same[-1]]), reason))
-        X.data[at] = 0
+    large = np.flatnonzero(np.abs(X.data) >= FLOAT32_END)
+    rows = np.searchsorted(X.indptr, large, side="right") - 1
+    for row, entries in groupby(zip(rows.tolist(), X.indices[large].tolist(), strict=True), key=itemgetter(0)):
+        start, stop = indptr[row], indptr[row + 1]
+        last = dict(zip(indices[start:stop].tolist(), parsed.places[start:stop].tolist(), strict=True))
+        wrong.extend((last[feature], reason) for _, feature in entries)
+    X.data[large] = 0
     return X.astype(np.float32)
 
 
