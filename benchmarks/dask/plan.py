@@ -37,7 +37,8 @@ from manyclass.label_tree.fit_kernels import Pairs  # noqa: E402
 from manyclass.label_tree.parts import ALIGNED, Given, Piece  # noqa: E402
 
 # Steps whose time grows with the labels (and features), not with the rows.
-OVER_LABELS = {"_orthonormal", "_embedded", "grow_tree", "join", "_side_by_side", "_scaled", "_columns", "_first_basis"}
+OVER_LABELS = {"_orthonormal", "_embedded", "_random_pairs", "_ordered", "_tree_of"}
+OVER_LABELS |= {"join", "_side_by_side", "_scaled", "_columns", "_first_basis"}
 
 PASSES = {"times": 3, "back": 2}  # of the randomised SVD
 PARTS, CHUNKS = 2, 8  # of the rows and of the nodes, per machine, as in manyclass/distributed/cluster.py

@@ -138,6 +138,13 @@ def test_new_options_leave_a_model_that_was_returned(client, text):
     assert file_of(model.set_params(beam=3).to_local()) == file_of(local)
 
 
+def test_few_intermediate_results_at_a_time(client):
+    run = Cluster(client)
+    values = [run.call(time.sleep, 0.2) for _ in range(6)]
+    run.wait_for_all_but_one(values)
+    assert all(value.done() for value in values[:-1])
+
+
 def test_progress(client, text, capsys):
     DaskLabelTreeClassifier(client, verbose=1, **OPTIONS).fit(*map(cut, text))
     lines = [line for line in capsys.readouterr().err.splitlines() if "over the nodes" in line]

@@ -59,7 +59,7 @@ def test_parts_are_of_equal_size_and_hold_every_id_once(n, n_parts, seed):
 def test_a_tree_places_every_label_within_its_arity(n, arity, seed, all_equal):
     rows = np.ones((500, 3)) if all_equal else rng(seed).standard_normal((500, 3))
     labels = np.sort(rng(seed).permutation(500)[:n])
-    tree = grow_tree(rows, labels, arity, 500, rng(seed))
+    tree = grow_tree(Here(), rows, labels, arity, 500, rng(seed))
     height = check_structure(tree, arity, labels.tolist())
     assert height == max(0, int(np.ceil(np.log(n) / np.log(arity) - 1e-9)) - 1)  # no deeper than need be
     leaves = tree.size[tree.is_leaf != 0]
@@ -77,7 +77,7 @@ def hierarchy(seed, n_groups=8, n_each=8):
 @pytest.mark.parametrize("seed", range(5))
 def test_planted_groups_are_found(seed):
     rows, group = hierarchy(seed)
-    tree = grow_tree(rows, np.arange(64), 8, 64, rng(seed))
+    tree = grow_tree(Here(), rows, np.arange(64), 8, 64, rng(seed))
     leaves = [group[tree.outputs[node, : tree.size[node]]] for node in np.flatnonzero(tree.is_leaf)]
     assert len(leaves) == 8
     assert all(len(leaf) == 8 and len(set(leaf.tolist())) == 1 for leaf in leaves)
@@ -85,14 +85,23 @@ def test_planted_groups_are_found(seed):
 
 def test_the_seed_of_two_means_chooses_the_tree():
     rows = rng().standard_normal((60, 5))
-    trees = [grow_tree(rows, np.arange(60), 4, 60, rng(seed)) for seed in (1, 1, 2)]
+    trees = [grow_tree(Here(), rows, np.arange(60), 4, 60, rng(seed)) for seed in (1, 1, 2)]
     for one, same in zip(trees[0], trees[1], strict=True):
         np.testing.assert_array_equal(one, same)
     assert not np.array_equal(trees[0].leaf_of, trees[2].leaf_of)
 
 
+@pytest.mark.parametrize(("n", "arity"), [(3, 2), (60, 4), (700, 3), (700, 16)])
+def test_the_tree_does_not_depend_on_the_number_of_threads(n, arity):
+    rows = rng().standard_normal((n, 5)).astype(np.float32)
+    trees = [grow_tree(Here(n_jobs), rows, np.arange(n), arity, n, rng(1)) for n_jobs in (1, 2, 3, 7, 40)]
+    for other in trees[1:]:
+        for one, same in zip(trees[0], other, strict=True):
+            np.testing.assert_array_equal(one, same)
+
+
 def test_labels_without_rows_are_left_out():
-    tree = grow_tree(rng().standard_normal((30, 5)), np.array([3, 4, 11, 29]), 2, 30, rng())
+    tree = grow_tree(Here(), rng().standard_normal((30, 5)), np.array([3, 4, 11, 29]), 2, 30, rng())
     assert np.flatnonzero(tree.leaf_of >= 0).tolist() == [3, 4, 11, 29]
 
 

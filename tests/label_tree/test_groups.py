@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from manyclass.core.steps import Here
 from manyclass.core.taxonomy import Taxonomy
 from manyclass.label_tree.fit import grow_tree
 from manyclass.label_tree.groups import grouped_labels
@@ -9,7 +10,8 @@ from manyclass.label_tree.groups import grouped_labels
 
 def test_groups_are_the_nodes_named_by_their_most_frequent_labels():
     rng = np.random.default_rng(0)
-    tree = grow_tree(rng.normal(size=(50, 3)).astype(np.float32), np.arange(49), 4, 50, rng)  # label 49 has no rows
+    # Label 49 has no rows.
+    tree = grow_tree(Here(), rng.normal(size=(50, 3)).astype(np.float32), np.arange(49), 4, 50, rng)
     tree.mass[:] = np.arange(50)
     labels = np.array([f"group {number}" for number in range(50)])  # like the keys of groups
     taxonomy = Taxonomy(*grouped_labels({"tree": tree}, labels, None))
@@ -28,7 +30,7 @@ def _depth(tree, node):
 
 def test_groups_are_not_named_by_classes_that_were_removed_or_merged():
     rng = np.random.default_rng(0)
-    tree = grow_tree(rng.normal(size=(50, 3)).astype(np.float32), np.arange(50), 4, 50, rng)
+    tree = grow_tree(Here(), rng.normal(size=(50, 3)).astype(np.float32), np.arange(50), 4, 50, rng)
     tree.mass[:] = np.arange(50)
     labels, target = np.array([f"label-{number}" for number in range(50)]), np.arange(50)
     target[49], target[48] = -1, 3

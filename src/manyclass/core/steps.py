@@ -24,7 +24,7 @@ class Here:
     Parameters
     ----------
     n_jobs : int
-        Threads for chunks.
+        Threads within a step.
     most_bytes : float
         Limit of the results of all chunks together.
     spill : bool
@@ -32,7 +32,8 @@ class Here:
     """
 
     def __init__(self, n_jobs: int = 1, most_bytes: float = inf, spill: bool = False) -> None:
-        self.n_jobs, self.most_bytes, self.spill = n_jobs, most_bytes, spill
+        self.n_jobs = self.n_threads = n_jobs
+        self.most_bytes, self.spill = most_bytes, spill
         self._n_bytes, self._lock = 0, Lock()
 
     def n_chunks(self, n_values: int) -> int:
@@ -67,6 +68,9 @@ class Here:
                     "leaves for them. Use a larger max_memory, or fewer rows."
                 )
         return found
+
+    def wait_for_all_but_one(self, values: list) -> None:
+        """Nothing to do here: values are computed at once."""
 
     def get(self, value: Any) -> Any:
         """The value itself, of what the other methods returned."""

@@ -27,7 +27,7 @@ _AT_ONCE = 8  # values that are combined in one task
 _PARTS_PER_THREAD = 2
 _CHUNKS_PER_THREAD, _FEW_CHUNKS = 8, 64
 _LARGE_CHUNK = 1 << 22  # values
-_CHUNKS_IN_FLIGHT = 2  # per thread: their rows are in memory twice
+_CHUNKS_IN_FLIGHT = 3  # per thread: their rows are in memory twice
 
 
 _LOST = CancelledError, ClosedClientError, CommClosedError  # without a scheduler
@@ -112,6 +112,11 @@ class Cluster:
         while running and self.verbose:
             running = self._unfinished(running, progress)
         return found
+
+    def wait_for_all_but_one(self, values: list[Future]) -> None:
+        """Wait until at most the last value is missing, so that what others are made from is not in memory."""
+        with self.client.as_current():
+            wait(values[:-1])
 
     def _unfinished(self, running: list[Future], progress: Progress) -> list[Future]:
         """Wait for the end of one of the futures, and return the others."""

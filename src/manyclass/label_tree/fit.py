@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -76,6 +76,7 @@ _MOST_DISTANCES = 1 << 26  # of held-out rows to the rows of a leaf
 FEW_LABELS = 512  # for which an exact decomposition is fast
 _LABELS_AT_A_TIME = 1 << 12  # whose sums of dense rows are in memory together
 MOST_SUMMED = 1 << 22  # values of the sums of sparse rows that are in memory together
+_MOST_SPANS = 16  # of labels that are ordered at the same time
 _SHORT = 1 << 16  # length of columns whose products are computed together: 32 MB
 
 
@@ -503,7 +504,7 @@ def cluster(run: Any, options: Options, parts: list, counts: Counts, bounds: Bou
     rng, present = np.random.default_rng(options.seed), np.flatnonzero(counts.label)
     if len(present) <= options.arity:  # one leaf holds them all
         rows = np.zeros((sizes.n_classes, 1), np.float32)
-        return run.call(grow_tree, rows, present, options.arity, sizes.n_classes, rng)
+        return grow_tree(run, rows, present, options.arity, sizes.n_classes, rng)
     if sizes.sparse and sizes.n_classes > FEW_LABELS:
         sums_of_rows = SumsOfRows(run, parts, counts, bounds, sizes)
         found = run.call(_first_basis, (sizes.n_classes, sums_of_rows.n_used), rng)
@@ -515,7 +516,7 @@ def cluster(run: Any, options: Options, parts: list, counts: Counts, bounds: Bou
     if sizes.above is not None:
         found = run.call(_with_taxonomy, rows, sizes.above, rng)
         rows, rng = run.call(itemgetter(0), found), run.call(itemgetter(1), found)
-    return run.call(grow_tree, rows, present, options.arity, sizes.n_classes, rng)
+    return grow_tree(run, rows, present, options.arity, sizes.n_classes, rng)
 
 
 def _with_taxonomy(rows: np.ndarray, above: sp.csr_array, rng: np.random.Generator) -> tuple:
@@ -554,6 +555,7 @@ class SumsOfRows:
         for first, last in pairwise(divide_work(most, MOST_SUMMED)):
             total = run.combine(add, run.each(sparse_sums, [parts, by_labels], first, last, scaling))
             lengths.append(run.call(row_norms, total))
+            run.wait_for_all_but_one(lengths)
         self.inverse = run.call(_inverse_of_all, *lengths)
 
     def times(self, basis: Any) -> Any:
@@ -577,6 +579,7 @@ class SumsOfRows:
             columns = run.call(_columns, basis, first, width)
             total = run.combine(add, run.each(product, [self.parts], columns, step, n, self.number, run.n_jobs))
             found.append(run.call(_scaled, total, scale))
+            run.wait_for_all_but_one(found)
         return run.call(_side_by_side, *found)
 
 
@@ -695,37 +698,102 @@ def _orthonormal(columns: np.ndarray) -> np.ndarray:
     return columns @ (vectors[:, used] / np.sqrt(values[used])).astype(np.float32)
 
 
-@one_blas_thread
-def grow_tree(rows: np.ndarray, labels: np.ndarray, arity: int, n_classes: int, rng: np.random.Generator) -> LabelTree:
-    """A tree over `labels`, at most `arity` outputs per node, all leaves at one depth; `rows` places each label."""
-    rng = deepcopy(rng)
-    height = height_of(len(labels), arity)
-    levels: list[list[np.ndarray]] = [[labels]]
-    parents: list[list[int]] = [[-1]]
-    for below in range(height, 0, -1):
-        groups, above = [], []
-        for number, ids in enumerate(levels[-1]):
-            parts = divide(rows, ids, n_children(len(ids), arity, below), rng)
-            groups += parts
+def grow_tree(run: Any, rows: Any, labels: np.ndarray, arity: int, n_classes: int, rng: Any) -> Any:
+    """A tree over `labels`, at most `arity` outputs per node, all leaves at one depth; `rows` places each label.
+
+    The sizes of the nodes follow from the number of labels. So the tree is an order of the labels, and once a list of
+    labels is halved, both halves can be ordered at the same time.
+    """
+    levels, parents = [[len(labels)]], [[-1]]  # of each level: the sizes of its nodes, and their parents
+    steps: list[tuple[int, int, int]] = []
+    for below in range(height_of(len(labels), arity), 0, -1):
+        sizes: list[int] = []
+        above: list[int] = []
+        for number, (begin, size) in enumerate(zip(accumulate([0, *levels[-1]]), levels[-1], strict=False)):
+            parts = _halved(begin, size, n_children(size, arity, below), steps)
+            sizes += parts
             above += [number] * len(parts)
-        levels.append(groups)
+        levels.append(sizes)
         parents.append(above)
+    halvings = np.array(steps, int).reshape(-1, 3)
+    first, spans = _independent(halvings, len(labels), min(run.n_threads, _MOST_SPANS))
+    pairs = run.call(_random_pairs, halvings, rng)
+    order = run.call(_ordered, first, rows, labels, halvings, pairs)
+    orders = run.each(_ordered, [spans], rows, order, halvings, pairs)
+    return run.call(_tree_of, orders, levels, parents, arity, n_classes)
+
+
+def _halved(begin: int, size: int, n_parts: int, steps: list[tuple[int, int, int]]) -> list[int]:
+    """The sizes of the parts of a list: equal, or one more or less.
+
+    Mutates: steps, to which the halvings that lead to the parts are added. (begin, end, n) divides items begin..end-1
+    of the list; n of them come first.
+    """
+    if n_parts <= 1 or size <= 1:
+        return [size]
+    n_left_parts = n_parts // 2
+    n_left = min(max(1, round(size * n_left_parts / n_parts)), size - 1)
+    steps.append((begin, begin + size, n_left))
+    left = _halved(begin, n_left, n_left_parts, steps)
+    return left + _halved(begin + n_left, size - n_left, n_parts - n_left_parts, steps)
+
+
+class _Span(NamedTuple):
+    """Labels begin..end-1 of a list, and the numbers of the halvings that order them."""
+
+    begin: int
+    end: int
+    numbers: list[int]
+
+
+def _independent(halvings: np.ndarray, n_labels: int, n_spans: int) -> tuple[_Span, list[_Span]]:
+    """Halvings of long parts of the list, and then about `n_spans` spans without common labels."""
+    numbers = {(begin, end): k for k, (begin, end, _) in enumerate(halvings.tolist())}
+    first: list[int] = []
+    ends = [(0, n_labels)]
+    while len(ends) < n_spans and (longest := max(ends, key=lambda span: span[1] - span[0])) in numbers:
+        first.append(numbers[longest])
+        begin, end, n_left = halvings[first[-1]].tolist()
+        ends.remove(longest)
+        ends += [(begin, begin + n_left), (begin + n_left, end)]
+    begins, stops, _ = halvings.T
+    spans = [_Span(a, b, np.flatnonzero((begins >= a) & (stops <= b)).tolist()) for a, b in sorted(ends)]
+    return _Span(0, n_labels, first), spans
+
+
+def _random_pairs(halvings: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The two labels from which each halving begins."""
+    rng = deepcopy(rng)
+    return np.array([rng.choice(end - begin, 2, replace=False) for begin, end, _ in halvings.tolist()])
+
+
+@one_blas_thread
+def _ordered(span: _Span, rows: np.ndarray, labels: np.ndarray, halvings: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """The labels of a span in another order: similar ones are close."""
+    order = labels[span.begin : span.end].copy()
+    for number in span.numbers:
+        begin, end, n_left = halvings[number].tolist()
+        own = order[begin - span.begin : end - span.begin]
+        left = _halve(rows[own], n_left, *pairs[number])
+        own[:] = np.concatenate([own[left], own[~left]])
+    return order
+
+
+def _tree_of(orders: list, levels: list[list[int]], parents: list[list[int]], arity: int, n_classes: int) -> LabelTree:
+    """The tree whose leaves have the labels in this order."""
     tree = make(LabelTree, node=sum(map(len, levels)), output=arity, **{"class": n_classes})
     tree.n_nodes[0] = len(tree.parent)
     first = 0
-    for level, (groups, above) in enumerate(zip(levels, parents, strict=True)):
-        for number, ids in enumerate(groups):
-            node = first + number
-            if level:
-                parent = first - len(levels[level - 1]) + above[number]
-                tree.parent[node], tree.place[node] = parent, tree.size[parent]
-                tree.outputs[parent, tree.size[parent]] = node
-                tree.size[parent] += 1
-            tree.is_leaf[node] = level == height
-            if level == height:
-                tree.outputs[node, : len(ids)], tree.size[node] = ids, len(ids)
-                tree.leaf_of[ids], tree.place_of[ids] = node, np.arange(len(ids))
-        first += len(groups)
+    for above, before in zip(parents[1:], levels, strict=False):
+        for node, parent in enumerate(above, first + len(before)):
+            tree.parent[node], tree.place[node] = first + parent, tree.size[first + parent]
+            tree.outputs[first + parent, tree.size[first + parent]] = node
+            tree.size[first + parent] += 1
+        first += len(before)
+    tree.is_leaf[:] = np.arange(len(tree.is_leaf)) >= first
+    for node, ids in enumerate(np.split(np.concatenate(orders), np.cumsum(levels[-1])[:-1]), first):
+        tree.outputs[node, : len(ids)], tree.size[node] = ids, len(ids)
+        tree.leaf_of[ids], tree.place_of[ids] = node, np.arange(len(ids))
     return tree
 
 
@@ -745,20 +813,17 @@ def n_children(n_labels: int, arity: int, below: int) -> int:
 
 
 def divide(rows: np.ndarray, ids: np.ndarray, n_parts: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Divide ids into parts of similar rows and equal size (one more or less), by halves."""
-    if n_parts <= 1 or len(ids) <= 1:
-        return [ids]
-    n_left_parts = n_parts // 2
-    n_left = min(max(1, round(len(ids) * n_left_parts / n_parts)), len(ids) - 1)
-    left = _halve(rows[ids], n_left, rng)
-    return divide(rows, ids[left], n_left_parts, rng) + divide(rows, ids[~left], n_parts - n_left_parts, rng)
+    """Divide ids into parts of similar rows and equal size (one more or less), by halves. Mutates: rng."""
+    steps: list[tuple[int, int, int]] = []
+    sizes = _halved(0, len(ids), n_parts, steps)
+    pairs = np.array([rng.choice(end - begin, 2, replace=False) for begin, end, _ in steps])
+    order = _ordered(_Span(0, len(ids), list(range(len(steps)))), rows, ids, np.array(steps), pairs)
+    return np.split(order, np.cumsum(sizes)[:-1])
 
 
-def _halve(rows: np.ndarray, n_left: int, rng: np.random.Generator) -> np.ndarray:
-    """Which rows go left, n_left of them: two-means with a fixed number on each side."""
-    n = len(rows)
-    a, b = rng.choice(n, 2, replace=False)
-    direction = rows[a] - rows[b]
+def _halve(rows: np.ndarray, n_left: int, a: int, b: int) -> np.ndarray:
+    """Which rows go left, n_left of them: two-means with a fixed number on each side, from rows a and b."""
+    n, direction = len(rows), rows[a] - rows[b]
     total, left = np.ones(n, np.float32) @ rows, np.zeros(n, np.float32)  # products need no copies of the rows
     for _ in range(_SWEEPS):
         new = np.zeros_like(left)
