@@ -184,3 +184,22 @@ def test_another_version_of_numba_is_refused():
     program = "import numba; numba.__version__ = '0.99.1'; import manyclass.jit"
     with pytest.raises(AssertionError, match=r"requires Numba 0\.\d+ to 0\.\d+, found 0\.99\.1"):
         run(program)
+
+
+@jit.device
+def twice(x):
+    return 2 * x
+
+
+@jit.kernel
+def four_times(x):
+    return twice(twice(x))
+
+
+def test_kernels_share_no_code():
+    """A function shared with another kernel would be the copy of the kernel that was loaded first, rounded as there."""
+    assert four_times(1.5) == 6.0
+    (compiled,) = four_times.overloads.values()
+    functions = [one for one in compiled.library._final_module.functions if not one.is_declaration]
+    assert functions
+    assert {one.linkage for one in functions} <= {jit.Linkage.external, jit.Linkage.internal}

@@ -12,6 +12,7 @@ What the public `numba.njit` does not offer, and what it is worth:
   takes 12 s instead of 19.
 - SLP vectorization for our kernels only (3.4 times faster block scores in the label tree). Numba reads this setting
   from `numba.config`; it is changed while one of our kernels is compiled, under Numba's compiler lock, and restored.
+- Kernels that do not share code (`_KernelLibrary`): results do not depend on what was used before.
 - A disk cache that notices changes in all source files that a function may use, not only in its own file.
 """
 
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from llvmlite.binding import Linkage
 
 # The range that the tests were run with; pyproject.toml has the same one.
 OLDEST, NEWEST = (0, 68), (0, 68)
@@ -178,6 +180,20 @@ class Kernel(CPUDispatcher):
         self._cache = _Cache(self.py_func)
 
 
+class _KernelLibrary(JITCodeLibrary):
+    """The code of a kernel, which has its own copy of every function that it calls.
+
+    Otherwise a function is shared with the kernel that was loaded first. Every kernel optimises it in another way, and
+    the last bits of results would depend on what a process has used before.
+    """
+
+    def _optimize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
+                function.linkage = Linkage.internal
+        super()._optimize_final_module()
+
+
 class _RawLibrary(JITCodeLibrary):
     """Code that stays in the compiler's intermediate form; its callers optimise it with their own."""
 
@@ -194,6 +210,19 @@ class _OptimizedLibrary(_RawLibrary):
 
     def _optimize_final_module(self) -> None:
         JITCodeLibrary._optimize_final_module(self)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _KernelLowering(typed_passes.NativeLowering):
+    """Numba's last pass with another kind of library."""
+
+    _name: Any = "manyclass_kernel_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _KernelLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        super().run_pass(state)
+        return True
 
 
 class _DeviceLowering(typed_passes.NativeLowering):
@@ -231,7 +260,9 @@ class _OptimizedLowering(_DeviceLowering):
     library = _OptimizedLibrary
 
 
-class _DeviceCompiler(compiler.CompilerBase):
+class _Compiler(compiler.CompilerBase):
+    """Numba's compiler with another last pass."""
+
     lowering: type
 
     def define_pipelines(self) -> list:
@@ -244,11 +275,15 @@ class _DeviceCompiler(compiler.CompilerBase):
         return [passes]
 
 
-class _RawCompiler(_DeviceCompiler):
+class _KernelCompiler(_Compiler):
+    lowering = _KernelLowering
+
+
+class _RawCompiler(_Compiler):
     lowering = _RawLowering
 
 
-class _OptimizedCompiler(_DeviceCompiler):
+class _OptimizedCompiler(_Compiler):
     lowering = _OptimizedLowering
 
 
@@ -271,7 +306,7 @@ _FAST: dict[str, Any] = {"fastmath": {"reassoc", "contract", "nsz", "arcp"}}
 
 
 def _make_kernel(function: Callable, options: dict[str, Any]) -> Any:
-    out = Kernel(function, {}, {**_COMMON, **_NO_WRAPPER, **options})
+    out = Kernel(function, {}, {**_COMMON, **_NO_WRAPPER, **options}, pipeline_class=_KernelCompiler)
     out.enable_caching()
     return out
 

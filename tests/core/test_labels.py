@@ -124,6 +124,23 @@ def test_best_columns_equals_a_sort():
     np.testing.assert_array_equal(best, -np.sort(-scores, axis=1)[:, :4])
 
 
+@pytest.mark.parametrize("k", [255, 256, 257, 1000])
+def test_many_best_columns_of_equal_scores_are_in_their_order(k):
+    scores = np.random.default_rng(0).integers(0, 9, (3, 1000)).astype(np.float32)
+    labels, best = np.empty((3, k), np.int32), np.empty((3, k))
+    best_columns(scores, labels, best)
+    np.testing.assert_array_equal(labels, np.argsort(-scores, axis=1, kind="stable")[:, :k])
+    np.testing.assert_array_equal(best, -np.sort(-scores, axis=1)[:, :k])
+
+
+def test_all_of_very_many_columns():
+    """Quadratic time would take an hour."""
+    n = 1_000_000
+    labels, best = np.empty((1, n), np.int32), np.empty((1, n))
+    best_columns(np.arange(n, dtype=np.float32)[None], labels, best)
+    np.testing.assert_array_equal(labels[0], np.arange(n)[::-1])
+
+
 def test_propensity_moves_rare_labels_up(kind, blobs):
     """Labels are ranked by probability / propensity; those that were not scored come last."""
     X, y = blobs

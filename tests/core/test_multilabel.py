@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 
-from manyclass import LabelTreeClassifier, load_model
+from manyclass import LabelTreeClassifier, SpectralTreeClassifier, load_model
 from manyclass.core import multilabel
 from manyclass.metrics import ClassCounts
 
@@ -456,3 +456,14 @@ def test_a_second_fit_forgets_the_first(tagged, text):
     model = LabelTreeClassifier(random_state=0, n_epochs=1).fit(tagged[0][:200], tagged[1][:200, :12])
     fresh = LabelTreeClassifier(random_state=0, n_epochs=1).fit(*text)
     assert bytes_of(model.fit(*text)) == bytes_of(fresh)
+
+
+@pytest.mark.parametrize("learn", [
+    lambda X, Y: LabelTreeClassifier(random_state=0).partial_fit(X, Y),
+    lambda X, Y: SpectralTreeClassifier(random_state=0).fit(X, Y),
+])  # fmt: skip
+def test_rows_with_very_many_labels(learn):
+    """Quadratic time would take many minutes."""
+    X = np.array([[1, 0, 2], [0, 1, 0], [3, 0, 0]], np.float32)
+    model = learn(X, sp.csr_array(np.ones((3, 150_000), np.int8)))
+    assert model.predict_topk(X, 3)[0].shape == (3, 3)

@@ -268,3 +268,16 @@ def test_sizes_must_be_integers(kind, n):
         kind().estimate_memory(n, 5)
     with pytest.raises(ValueError, match="n_classes must be an integer"):
         kind().estimate_memory(5, n)
+
+
+class Smaller(int):
+    """A number that says to be larger than it is."""
+
+    def __float__(self):
+        return 4.0
+
+
+@pytest.mark.parametrize("value", [Smaller(0), np.int64(0), 0])
+def test_integers_are_compared_as_they_are_used(value):
+    with pytest.raises(ValueError, match="beam must be an integer"):
+        RecallTreeClassifier(beam=value).partial_fit(np.eye(3), [0, 1, 2])

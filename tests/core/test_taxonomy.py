@@ -77,6 +77,7 @@ def test_an_empty_label_is_the_root():
         (lambda: Taxonomy.from_parents({"a": "a"}), "cycle: a < a"),
         (lambda: Taxonomy.from_parents({"": "a"}), "is empty or None"),
         (lambda: Taxonomy.from_parents({n: n + 1 for n in range(1100)}), "deeper than 1000 levels, at '0'"),
+        (lambda: Taxonomy.from_paths({"x": "a > " * 200_000 + "b"}), "has 200001 parts; at most 1000"),
         (lambda: Taxonomy.from_parents({n: max(n + 1, 40_000) for n in range(40_900)}), "deep: more than 442 levels"),
         (lambda: Taxonomy.from_paths(["a > > b"]), "'a > > b' has an empty part"),
         (lambda: Taxonomy.from_paths({1: "a > b", 2: "a>b"}), "1 and 2 have the same path 'a>b'.*'a > b > 2'"),

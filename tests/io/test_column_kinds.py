@@ -200,3 +200,10 @@ def test_a_few_cells_that_are_no_numbers_are_missing(make, refused):
 def test_a_table_without_a_usable_column(make, refused):
     error = refused(make("a.csv", "id,y\n" + "".join(f"{i},a\n" for i in range(30))), Reading(label="y", weighted=True))
     assert "no column can be used as it is ('id')" in str(error)
+
+
+def test_long_names_and_cells():
+    """Quadratic time would take hours."""
+    name, cells = "_id" * 200_000 + "\n\nx", [f"{i:x}" + "a" * 200_000 + "g" for i in range(30)]
+    found = find_kinds({name: DIFFERENT, "code": cells}, True)
+    assert name in found["numeric"] and "code" not in found["ignored"]

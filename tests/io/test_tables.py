@@ -501,3 +501,11 @@ def test_json_keys_that_are_not_utf8_are_not_columns(make):
     path = make("a.jsonl", '{"l": "a", "n": 1, "\\ud800": 2}\n')
     source = Source(path, Reading(label="l"))
     assert source.reading.columns == ("n",) and [chunk.X.nnz for chunk in source.chunks()] == [1]
+
+
+def test_rows_that_have_hardly_a_key_in_common(make):
+    """Time and memory would grow with rows x keys: gigabytes for a file of one megabyte."""
+    rows = [json.dumps({"label": "ab"[i % 2], **{f"k{i}_{j}": 1 for j in range(5)}}) for i in range(6000)]
+    path = make("wide.jsonl", "\n".join(rows))
+    with pytest.raises(DataError, match="6000 rows have 30001 different keys, 6 per row: this is no table"):
+        Source(path, Reading(label="label", weighted=True))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from manyclass.io import Reading
 from manyclass.io.lines import Block
 from manyclass.io.sparse_text import SvmlightReader
-from manyclass.io.values import whole
+from manyclass.io.values import finite, is_number, whole
 
 NUMBERS = st.from_regex(r"[+-]?([0-9]{1,22}\.?[0-9]{0,3}|\.[0-9]{1,3})([eE][+-]?[0-9]{1,2})?", fullmatch=True)
 
@@ -38,3 +38,10 @@ def test_tokens_that_are_not_integers(token):
 @pytest.mark.parametrize("token", ["0e99999999", "-0", "0." + "0" * 5000, "000"])
 def test_zeros(token):
     assert whole(token) == 0 == by_the_kernel(token)
+
+
+@pytest.mark.parametrize("end", ["x", ".x", ".5x", "e", "e5x"])
+def test_long_tokens(end):
+    """Quadratic time would take hours."""
+    token = "1" * 1_000_000 + end
+    assert whole(token) is None and finite(token) is None and not is_number(token)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from manyclass.core.columns import apply, as_matrix
 from manyclass.core.inputs import Dense
+from manyclass.core.labels import LabelSet, add_label
 from manyclass.core.losses import LOGISTIC
 from manyclass.core.protocol import Labels, Predictions
 from manyclass.core.state import make
@@ -154,8 +155,11 @@ def hand_made(scores, n_labels):
     tree.is_leaf[0], tree.size[:], tree.n_nodes[0] = 0, (1, n_labels), 2
     tree.outputs[0, 0], tree.parent[1], tree.place[1] = 1, 0, 0
     tree.leaf_of[:], tree.place_of[:] = 1, np.arange(n_labels)
-    gradient, labels = np.zeros(16, np.float32), np.arange(n_labels, dtype=np.int32)
-    kernel.gradient_of(tree, np.int64(0), np.full(16, scores, np.float32), labels, 0.0, LOGISTIC, gradient)
+    gradient, true = np.zeros(16, np.float32), LabelSet(np.empty(16, np.int64), np.zeros(16, np.int64))
+    for key in (0, 1, *(kernel.key_of(label) for label in range(n_labels))):
+        add_label(true, np.int64(key), np.int64(1))
+    known = true, np.int64(1)
+    kernel.gradient_of(tree, np.int64(0), np.full(16, scores, np.float32), *known, 0.0, LOGISTIC, gradient)
     return gradient
 
 

@@ -369,8 +369,9 @@ class ManyClassifier(
         slots = draw_slots(replay, TIMES * BLOCK)
         rows = rows_of_slots(replay, slots, self.n_features_in_)
         before = seen.mass[0], seen.wrong_mass[0]
-        neighbors = self._state.pop("neighbors", None)  # which have these rows already
+        neighbors = self._state.get("neighbors")
         try:
+            self._state.pop("neighbors", None)  # which have these rows already
             self._learn_batch(
                 as_batch(rows if sparse else rows.toarray()), replay.label[slots], replay.weight[slots], epoch
             )

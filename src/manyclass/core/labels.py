@@ -207,6 +207,18 @@ def add_label(known, label, stamp):
     return True
 
 
+@device
+def has_label(known, label, stamp):
+    """Whether the set has a label. Cost: O(1) expected."""
+    last = known.label.shape[0] - 1
+    at = np.int64((np.uint64(label) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)) & last
+    while known.stamp[at] == stamp:
+        if known.label[at] == label:
+            return True
+        at = (at + 1) & last
+    return False
+
+
 @inlined
 def fill_up(tree, candidates, node, n_classes, stamp, size, labels, scores, known):
     """Complete `size` predicted labels with the most frequent labels of node and its ancestors, then in class order.

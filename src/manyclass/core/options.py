@@ -24,7 +24,10 @@ class Constraint:
             return any(word is value or (isinstance(word, str) and word == value) for word in self.words)
         if self.kind is bool or isinstance(value, (bool, np.bool_)):
             return self.kind is bool and isinstance(value, (bool, np.bool_))
-        return self.kind is not None and isinstance(value, self.kind) and self.low <= float(value) <= self.high
+        if self.kind is None or not isinstance(value, self.kind):
+            return False
+        number = int(value) if self.kind is Integral else float(value)  # as it will be used
+        return self.low <= number <= self.high
 
     def __str__(self) -> str:
         parts = [f"{word!r}" for word in self.words]

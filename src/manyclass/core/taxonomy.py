@@ -125,6 +125,10 @@ class Taxonomy:
         for label, path in listed:
             path = label if path is None or path == "" else path
             parts = tuple(part.strip() for part in str(path).split(separator))
+            if len(parts) > MAX_DEPTH:
+                raise ValueError(
+                    f"The path {str(path)[:40]!r}... has {len(parts)} parts; at most {MAX_DEPTH} are possible."
+                )
             if not all(parts):
                 raise ValueError(f"The path {str(path)!r} has an empty part: write it as 'A {separator} B'.")
             for size in range(1, len(parts) + 1):

@@ -4,6 +4,8 @@ import numpy as np
 
 from ..jit import device, kernel
 
+_FEW = 256  # inserting one by one takes O(k) for each
+
 
 @device
 def offer(labels, scores, size, label, score):
@@ -26,9 +28,21 @@ def offer(labels, scores, size, label, score):
     return size
 
 
+def best_columns(scores: np.ndarray, labels_out: np.ndarray, scores_out: np.ndarray) -> None:
+    """The best columns of each row of a score matrix, best first. Mutates: labels_out, scores_out.
+
+    Cost: O(n x K) for a small number of columns, O(n x K log K) for a large one.
+    """
+    k = labels_out.shape[1]
+    if k <= _FEW:
+        _best_few(scores, labels_out, scores_out)
+    else:
+        labels_out[:] = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        scores_out[:] = np.take_along_axis(scores, labels_out, axis=1)
+
+
 @kernel
-def best_columns(scores, labels_out, scores_out):
-    """The best columns of each row of a score matrix, best first. Mutates: labels_out, scores_out. Cost: O(n x K)."""
+def _best_few(scores, labels_out, scores_out):
     for r in range(scores.shape[0]):
         size = np.int64(0)
         for c in range(scores.shape[1]):

@@ -13,7 +13,8 @@ _BOOLEANS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"on", "o
 _LONG_TEXT = 40  # cells of this many characters are text, even if they have only one or two words
 _FEW = 20  # cells: with fewer, nothing can be said about how they repeat
 _ODD_SHARE = 0.01  # of the cells in a column of numbers may be something else, or one cell
-_CODE = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){2,}[0-9a-fA-F]{8,}")  # UUIDs, checksums
+_CODE = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){2,30}[0-9a-fA-F]{8,64}")  # UUIDs, checksums
+_LONGEST_NAME = 200  # characters of a column that may be called id
 # id, ID, user_id, id_user, userId and userID, but not paid or grid
 _ID_NAME = re.compile(r"(?i:(?:.*[_\s.-])?(?:uuid|guid|index|rowid|id(?:[_\s.-].*)?)|unnamed: 0)|.*[a-z0-9]I[dD]")
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__|Unnamed: 0")  # in Parquet and in CSV files
@@ -162,4 +163,5 @@ def _is_id(name: str, values: list[Any]) -> bool:
         numbers = sorted(int(str(value)) for value in values)
     except ValueError:
         return False
-    return numbers[-1] - numbers[0] == len(numbers) - 1 or _ID_NAME.fullmatch(name) is not None
+    called_id = len(name) <= _LONGEST_NAME and _ID_NAME.fullmatch(name) is not None
+    return numbers[-1] - numbers[0] == len(numbers) - 1 or called_id

@@ -147,11 +147,12 @@ def blocks(stream: ByteStream) -> Iterator[Block]:
             data, first = data.removeprefix(_BYTE_ORDER_MARK), False
         newline = data.find(b"\n")
         if skipping or len(rest) + (newline if newline >= 0 else len(data)) > LONGEST_LINE:
+            if not skipping:  # at once: the line may be endless
+                yield Block(b"", line, too_long=True)
             rest.clear()
             skipping = newline < 0
             if skipping:
                 continue
-            yield Block(b"", line, too_long=True)
             line += 1
             data = data[newline + 1 :]
         end = data.rfind(b"\n") + 1
@@ -161,9 +162,7 @@ def blocks(stream: ByteStream) -> Iterator[Block]:
             yield Block(whole, line)
             line += whole.count(b"\n")
         rest += data[end:]
-    if skipping:
-        yield Block(b"", line, too_long=True)
-    elif rest:
+    if rest:
         yield Block(bytes(rest) + b"\n", line)
 
 

@@ -41,6 +41,7 @@ _PARQUET_BATCH = 4096
 _NOT_IN_PYTHON = (OverflowError, ValueError, KeyError)  # what pyarrow raises for values such as a date in the year 0
 CHARS = (2, 4)  # characters of short texts such as names
 _CHARS_READ = 10_000  # of a cell, for sequences of characters, which take 400 bytes of memory per character
+_MOST_PLACES, _LEAST_FILLED = 1 << 24, 0.01  # of the first rows: time and memory grow with rows x columns
 _COLUMNS_SHOWN = 100  # names of columns in an error message
 
 
@@ -342,6 +343,10 @@ def _resolved(
     path: str, reading: Reading, names: list[str], rows: Sequence[Mapping[str, Any]], labelled: bool
 ) -> Reading:
     """Find the columns to use, how their cells are written, and the kind of labels from the first rows."""
+    n_cells, n_places = sum(map(len, rows)), len(rows) * len(names)
+    if n_places > _MOST_PLACES and n_cells < _LEAST_FILLED * n_places:
+        what = f"the first {len(rows)} rows have {len(names)} different keys, {n_cells / len(rows):.0f} per row"
+        raise DataError(path, f"{what}: this is no table; write the rows as svmlight or Vowpal Wabbit text", 1, 1)
     _check_columns(path, reading, names, labelled)
     used = {reading.label, *(reading.columns or reading.ignored)}
     free = [name for name in names if name not in used]

@@ -11,7 +11,8 @@ from .errors import Fault, is_utf8, shown
 from .reading import Reading
 
 FLOAT32_END = 3.4028235677973366e38  # numbers from here on round to infinity in float32
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+# Without backtracking: a token may be very long.
+_NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?", re.ASCII)
 _NOT_FINITE = ("nan", "inf", "infinity")
 
 

@@ -16,6 +16,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from ..core.inputs import Batch, span, squared_length
+from ..core.labels import LabelSet, add_label, has_label
 from ..core.losses import SOFTMAX, log_sigmoid, log_sum, sigmoid
 from ..core.state import Array, Field, Scale, Seen
 from ..core.topk import offer
@@ -117,6 +118,7 @@ class Search(NamedTuple):
     next_node: Array  # (beam,)
     next_log_prob: Array  # (beam,)
     touched: Array  # (node,) i8: where a row learns
+    true: LabelSet  # the labels of the row, by `key_of`, and the nodes above them
     work: Array  # (row of the batch, 4) i8: depth, nodes visited, routers scored, labels scored
     scratch: Scratch
     opened: OpenNode
@@ -141,8 +143,11 @@ class Stream(NamedTuple):
 
 
 @plain
-def make_search(rows, beam, width, most_labels, n_nodes, work, scratch, opened):
+def make_search(rows, beam, width, most_labels, n_nodes, most_nodes, work, scratch, opened):
     """Scratch for searching `rows` rows at a time, which learn at the leaves of up to `most_labels` labels each."""
+    n_true = np.int64(1)
+    while n_true < 2 * (most_labels + min(most_nodes, most_labels * (MAX_LEVELS + 1))):
+        n_true *= 2
     return Search(
         np.empty((rows, beam), np.int32),
         np.empty((rows, beam)),
@@ -153,6 +158,7 @@ def make_search(rows, beam, width, most_labels, n_nodes, work, scratch, opened):
         np.empty(beam, np.int32),
         np.empty(beam),
         np.empty(beam + most_labels * (MAX_LEVELS + 1) + 1, np.int64),
+        LabelSet(np.empty(n_true, np.int64), np.zeros(n_true, np.int64)),
         work,
         scratch,
         opened,
@@ -369,7 +375,7 @@ def predict_batch(tree, blocks, scale, batch, options, found, ranked):
     opened = make_open_node(np.int64(len(scale.inverse)) if most > 0 else np.int64(0), most, width)
     scratch = make_scratch(longest_row(batch, n_rows), width)
     n_nodes = tree.n_nodes[0] if block > 1 else np.int64(0)
-    search = make_search(block, options.beam, width, np.int64(0), n_nodes, found.work, scratch, opened)
+    search = make_search(block, options.beam, width, np.int64(0), n_nodes, np.int64(0), found.work, scratch, opened)
     rows = Rows(batch, np.empty(n_rows, np.float32), np.empty(0))
     _predict_rows(tree, blocks, scale, rows, options, search, found, ranked)
 
@@ -473,7 +479,8 @@ def learn_batch(tree, blocks, stream, rows, labels, begin, options):
         most_labels = max(most_labels, labels.pointer[i + 1] - labels.pointer[i])
     opened = make_open_node(np.int64(0), np.int64(0), width)  # single rows open no node
     scratch, work = make_scratch(longest_row(rows.batch, n_rows), width), np.zeros((n_rows, 4), np.int64)
-    search = make_search(np.int64(1), options.beam, width, most_labels, np.int64(0), work, scratch, opened)
+    most_nodes = np.int64(len(tree.parent))
+    search = make_search(np.int64(1), options.beam, width, most_labels, np.int64(0), most_nodes, work, scratch, opened)
     gram, side = np.empty((outputs, outputs)), np.empty(outputs, np.int64)
     halves = Halves(gram, side, np.empty(outputs), np.empty(outputs, np.int64))
     return _learn_rows(tree, blocks, stream, rows, labels, begin, options, search, halves)
@@ -494,7 +501,8 @@ def _learn_rows(tree, blocks, stream, rows, labels, begin, options, search, halv
         if not enter_labels(tree, blocks, rows, i, own, options, search, halves):
             return i
         follow_paths(tree, blocks, rows, i, np.int64(1), options.beam, options, search)
-        n_leaves, n = touched_nodes(tree, own, search)
+        stamp = np.int64(i + 1)
+        n_leaves, n = touched_nodes(tree, own, search, stamp)
         row_begin, row_end = span(batch, i)
         if not reserve_all(blocks, search.touched, n, np.int64(row_end - row_begin)):
             return i
@@ -512,7 +520,7 @@ def _learn_rows(tree, blocks, stream, rows, labels, begin, options, search, halv
             tree.mass[label] += weight
             run.mass[0] += weight
         if step > 0.0:
-            learn_row(tree, blocks, rows, i, own, options.rate * step, (n_leaves, n), options, search)
+            learn_row(tree, blocks, rows, i, stamp, options.rate * step, (n_leaves, n), options, search)
         for label in own:
             node, place = np.int64(tree.leaf_of[label]), tree.place_of[label]
             while node >= 0:
@@ -525,37 +533,44 @@ def _learn_rows(tree, blocks, stream, rows, labels, begin, options, search, halv
 
 
 @device
-def touched_nodes(tree, labels, search):
+def touched_nodes(tree, labels, search, stamp):
     """List where a row learns: the leaves reached and the leaves of its labels, then the routers above its labels.
 
-    Returns (number of leaves, number of all nodes). Mutates: search.
+    `search.true` gets the labels and the nodes above them. Returns (number of leaves, number of all nodes).
+    Mutates: search. Cost: O(beam + labels x depth).
     """
-    nodes, n = search.touched, np.int64(0)
-    for b in range(search.size[0]):
-        nodes[n] = search.node[0, b]
-        n += 1
+    nodes, true, n_reached = search.touched, search.true, search.size[0]
+    for b in range(n_reached):
+        nodes[b] = search.node[0, b]
+    n = np.int64(n_reached)
     for label in labels:
-        n = add_missing(nodes, n, tree.leaf_of[label])
+        leaf = np.int64(tree.leaf_of[label])
+        add_label(true, key_of(label), stamp)
+        if add_label(true, leaf, stamp):
+            at = np.int64(0)
+            while at < n_reached and nodes[at] != leaf:
+                at += 1
+            if at == n_reached:
+                nodes[n] = leaf
+                n += 1
     n_leaves = n
     if tree.is_leaf[0] == 0:
         nodes[n] = 0  # the root also learns from a row without labels
         n += 1
     for label in labels:
-        node = tree.parent[tree.leaf_of[label]]
-        while node > 0:
-            n = add_missing(nodes, n, node)
-            node = tree.parent[node]
+        add_label(true, np.int64(0), stamp)
+        node = np.int64(tree.parent[tree.leaf_of[label]])
+        while node > 0 and add_label(true, node, stamp):
+            nodes[n] = node
+            n += 1
+            node = np.int64(tree.parent[node])
     return n_leaves, n
 
 
-@device
-def add_missing(nodes, n, node):
-    """Append a node to a list unless it contains it; return the new length. Mutates: nodes. Cost: O(n)."""
-    for q in range(n):
-        if nodes[q] == node:
-            return n
-    nodes[n] = node
-    return n + 1
+@inlined
+def key_of(label):
+    """The number of a label in a set that also has nodes."""
+    return np.int64(-1) - np.int64(label)
 
 
 @device
@@ -592,7 +607,7 @@ def takes_step(tree, stream, labels, options):
 
 
 @device
-def learn_row(tree, blocks, rows, i, labels, rate, sizes, options, search):
+def learn_row(tree, blocks, rows, i, stamp, rate, sizes, options, search):
     """One step at the nodes that a row touches; `sizes` are the numbers of leaves and of all. Mutates: blocks, search.
 
     Cost: O(beam + labels x depth) nodes.
@@ -615,7 +630,8 @@ def learn_row(tree, blocks, rows, i, labels, rate, sizes, options, search):
             norm = log_sum(scores, tree.size[node]) if options.loss == SOFTMAX else 0.0
         for c in range(tree.size[node], width):
             scratch.gradient[c] = np.float32(0.0)
-        if gradient_of(tree, node, scores, labels, norm, options.loss, scratch.gradient) > SMALLEST_GRADIENT:
+        largest = gradient_of(tree, node, scores, search.true, stamp, norm, options.loss, scratch.gradient)
+        if largest > SMALLEST_GRADIENT:
             learn_node(blocks, node, batch, i, factor, scratch.gradient, rate, rate * options.bias_rate, scratch)
 
 
@@ -624,15 +640,6 @@ def log_add(a, b):
     """log(exp(a) + exp(b))."""
     top = max(a, b)
     return top + math.log(math.exp(a - top) + math.exp(b - top))
-
-
-@device
-def true_output(tree, node, label):
-    """The output of a node that leads to a label, or -1. Cost: O(depth)."""
-    below, place = tree.leaf_of[label], tree.place_of[label]
-    while below >= 0 and below != node:
-        below, place = tree.parent[below], tree.place[below]
-    return np.int64(place) if below == node else np.int64(-1)
 
 
 @inlined
@@ -644,20 +651,17 @@ def output_probability(score, norm, loss):
 
 
 @device
-def gradient_of(tree, node, scores, labels, norm, loss, out):
-    """Gradients of the outputs of a node, and the largest absolute value. Mutates: out. Cost: O(outputs + labels).
+def gradient_of(tree, node, scores, true, stamp, norm, loss, out):
+    """Gradients of the outputs of a node, and the largest absolute value. Mutates: out. Cost: O(outputs).
 
     The gradient is the probability, less 1 for an output that leads to labels of the row, however many they are.
     """
-    n = tree.size[node]
-    for c in range(n):
+    largest, leads = np.float32(0.0), has_label(true, np.int64(node), stamp)
+    for c in range(tree.size[node]):
         out[c] = output_probability(scores[c], norm, loss)
-    for label in labels:
-        c = true_output(tree, node, label)
-        if c >= 0:
-            out[c] = output_probability(scores[c], norm, loss) - np.float32(1.0)
-    largest = np.float32(0.0)
-    for c in range(n):
+        output = np.int64(tree.outputs[node, c])
+        if leads and has_label(true, key_of(output) if tree.is_leaf[node] else output, stamp):
+            out[c] -= np.float32(1.0)
         largest = max(largest, abs(out[c]))
     return largest
 

@@ -431,19 +431,29 @@ def choose_leaves(nodes, batch, order, counter, options, out):
 
 
 @inlined
-def add_truth(rows, i, n, scratch):
+def add_truth(rows, i, n_leaf, scratch):
     """Append the true labels that the leaf lacks; return the number of candidates. Mutates: scratch.
+
+    Cost: O(labels of the row x candidates of the leaf).
 
     DIFFERS [ST §3.5]: shared predictors learn from every label, also where the path led to the wrong leaf.
     """
+    n = n_leaf
     for p in range(rows.pointer[i], rows.pointer[i + 1]):
-        label, at = np.int64(rows.label[p]), ZERO
-        while at < n and scratch.label[at] != label:
-            at += 1
-        if at == n:
+        label = np.int64(rows.label[p])
+        if place_of(scratch, label, n_leaf) == n_leaf:
             scratch.label[n], scratch.own[n] = label, -1
             n += 1
     return n
+
+
+@inlined
+def place_of(scratch, label, n):
+    """Where a label is among the first n candidates, or n."""
+    at = ZERO
+    while at < n and scratch.label[at] != label:
+        at += 1
+    return at
 
 
 @inlined
@@ -462,13 +472,18 @@ def take_gradients(rows, i, n_leaf, n, options, scratch):
     else:
         for c in range(n):
             gradient[c] = sigmoid(scratch.score[c])
+    added = np.int64(n_leaf)  # where the next of the labels is that `add_truth` has added
     for p in range(rows.pointer[i], rows.pointer[i + 1]):
-        for c in range(n):
-            if scratch.label[c] == rows.label[p]:
-                gradient[c] -= 1.0
-                found = True
-                right = right or (c == best and c < n_leaf)
-                break
+        at = place_of(scratch, np.int64(rows.label[p]), n_leaf)
+        if at < n_leaf:
+            right = right or at == best
+        elif added < n and scratch.label[added] == rows.label[p]:
+            at = added
+            added += 1
+        else:
+            continue
+        gradient[at] -= 1.0
+        found = True
     return found or options.loss != SOFTMAX, right
 
 
