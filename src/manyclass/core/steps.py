@@ -69,7 +69,7 @@ class Here:
                 )
         return found
 
-    def wait_for_all_but_one(self, values: list) -> None:
+    def wait_until_few_are_missing(self, values: list) -> None:
         """Nothing to do here: values are computed at once."""
 
     def get(self, value: Any) -> Any:

@@ -27,6 +27,7 @@ _AT_ONCE = 8  # values that are combined in one task
 _PARTS_PER_THREAD = 2
 _CHUNKS_PER_THREAD, _FEW_CHUNKS = 8, 64
 _LARGE_CHUNK = 1 << 22  # values
+_FEW_MISSING = 2
 _CHUNKS_IN_FLIGHT = 3  # per thread: their rows are in memory twice
 
 
@@ -113,10 +114,10 @@ class Cluster:
             running = self._unfinished(running, progress)
         return found
 
-    def wait_for_all_but_one(self, values: list[Future]) -> None:
-        """Wait until at most the last value is missing, so that what others are made from is not in memory."""
+    def wait_until_few_are_missing(self, values: list[Future]) -> None:
+        """Wait until only the last values are missing, so that what the others are made from is not in memory."""
         with self.client.as_current():
-            wait(values[:-1])
+            wait(values[:-_FEW_MISSING])
 
     def _unfinished(self, running: list[Future], progress: Progress) -> list[Future]:
         """Wait for the end of one of the futures, and return the others."""

@@ -189,6 +189,8 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
     del routers
     how = plan.options, run.n_jobs, run.spill
     pairs = run.each(leaf_pairs, [plan.parts], plan.tree, blocks, plan.scale, *how)
+    routers = _routers(tree, run.get(blocks))  # now, while workers of a cluster use them, and will hold them no longer
+    del blocks
     work = run.get(run.combine(add, run.each(work_of, [plan.parts, pairs], plan.n_nodes)))
     start, bias = _start(plan, pairs, work[0], True)
     plan = plan.replace(start=start.cosine, bias=bias)
@@ -196,8 +198,8 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
         plan = plan.replace(C=_strength(plan, pairs, work[0], start))
     neighbors = _neighbors(plan, pairs, work[0], start)
     leaves = _train(plan, pairs, work[1], start, True)
-    columns = _columns_of([_routers(tree, run.get(blocks)), *run.get(leaves)])
-    del blocks, leaves, pairs
+    columns = _columns_of([routers, *run.get(leaves)])
+    del routers, leaves, pairs
     return plan.options, _join(tree, plan.options, columns), neighbors
 
 
@@ -555,7 +557,7 @@ class SumsOfRows:
         for first, last in pairwise(divide_work(most, MOST_SUMMED)):
             total = run.combine(add, run.each(sparse_sums, [parts, by_labels], first, last, scaling))
             lengths.append(run.call(row_norms, total))
-            run.wait_for_all_but_one(lengths)
+            run.wait_until_few_are_missing(lengths)
         self.inverse = run.call(_inverse_of_all, *lengths)
 
     def times(self, basis: Any) -> Any:
@@ -579,7 +581,7 @@ class SumsOfRows:
             columns = run.call(_columns, basis, first, width)
             total = run.combine(add, run.each(product, [self.parts], columns, step, n, self.number, run.n_jobs))
             found.append(run.call(_scaled, total, scale))
-            run.wait_for_all_but_one(found)
+            run.wait_until_few_are_missing(found)
         return run.call(_side_by_side, *found)
 
 
