@@ -189,8 +189,8 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
     del routers
     how = plan.options, run.n_jobs, run.spill
     pairs = run.each(leaf_pairs, [plan.parts], plan.tree, blocks, plan.scale, *how)
-    routers = _routers(tree, run.get(blocks))  # now, while workers of a cluster use them, and will hold them no longer
-    del blocks
+    columns = _columns_of([_routers(tree, run.get(blocks))])
+    del blocks  # no worker of a cluster holds the routers while leaves are trained
     work = run.get(run.combine(add, run.each(work_of, [plan.parts, pairs], plan.n_nodes)))
     start, bias = _start(plan, pairs, work[0], True)
     plan = plan.replace(start=start.cosine, bias=bias)
@@ -198,8 +198,9 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
         plan = plan.replace(C=_strength(plan, pairs, work[0], start))
     neighbors = _neighbors(plan, pairs, work[0], start)
     leaves = _train(plan, pairs, work[1], start, True)
-    columns = _columns_of([routers, *run.get(leaves)])
-    del routers, leaves, pairs
+    for column, more in zip(columns, _columns_of(run.get(leaves)), strict=True):
+        column += more
+    del leaves, pairs
     return plan.options, _join(tree, plan.options, columns), neighbors
 
 
