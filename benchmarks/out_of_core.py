@@ -1,10 +1,12 @@
-"""Training from a file that is larger than the memory.
+"""Training from files that are larger than the memory.
 
     python benchmarks/out_of_core.py --text 2 --limit 2      2 GB of text, sorted by label, in 2 GB of memory
+    MANYCLASS_DATA=... python benchmarks/out_of_core.py --set debian-contents --limit 2      a set, mapped from files
 
-`manyclass train --option max_memory=...`, nine tenths of the limit, runs in a control group with limited memory. The
-limit includes what the system keeps of files, which it drops when the group needs the memory. Without the permission to
-make such a group (Linux, usually root), only the peak of the memory that cannot be dropped is printed.
+`manyclass train --option max_memory=...`, nine tenths of the limit, runs in a control group with limited memory; with
+`--set`, `LabelTreeClassifier(max_memory=...).fit` on arrays that are mapped from files. The limit includes what the
+system keeps of files, which it drops when the group needs the memory. Without the permission to make such a group
+(Linux, usually root), only the peak of the memory that cannot be dropped is printed.
 """
 
 import argparse
@@ -17,6 +19,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
+
+sys.path[0] = str(Path(__file__).resolve().parents[1])  # of the repository: `benchmarks` is not installed
+
+from benchmarks.sets import folder_rows  # noqa: E402
+from manyclass import LabelTreeClassifier  # noqa: E402
 
 GROUPS = Path("/sys/fs/cgroup")
 N_WORDS = 40
@@ -76,42 +84,75 @@ def anonymous(pid: int) -> int:
     return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "VmSwap:")))
 
 
+def write_arrays(name: str, folder: Path) -> None:
+    """Write a set as files of single arrays, which can be mapped."""
+    X, y, X_test, y_test = folder_rows(name)
+    print(f"{name}: {X.shape[0]:,} rows, {y.max() + 1:,} classes, {X.nnz:,} values", flush=True)
+    for key, array in zip(("data", "indices", "indptr", "y"), (X.data, X.indices, X.indptr, y), strict=True):
+        np.save(folder / key, array)
+    sp.save_npz(folder / "test.npz", X_test, compressed=False)
+    np.save(folder / "y_test", y_test)
+
+
+def fit_arrays(folder: Path, limit: float, n_jobs: int) -> None:
+    """Train on mapped arrays, and print the result as `manyclass train --json` does."""
+    files = (folder / f"{key}.npy" for key in ("data", "indices", "indptr", "y"))
+    data, indices, indptr, y = (np.load(file, mmap_mode="r") for file in files)
+    X_test, y_test = sp.load_npz(folder / "test.npz"), np.load(folder / "y_test.npy")
+    X = sp.csr_array((data, indices, indptr), shape=(len(y), X_test.shape[1]), copy=False)
+    model = LabelTreeClassifier(max_memory=f"{int(900 * limit)}MB", n_jobs=n_jobs, random_state=0).fit(X, y)
+    accuracy = float(np.mean(model.predict(X_test) == y_test))
+    print(json.dumps({"algorithm": "label-tree", "test": {"accuracy": accuracy}, "bytes": model.n_bytes_}))
+
+
+def measure(command: list[str], folder: Path, limit: float) -> None:
+    """Run the command in a control group, and print what it took."""
+    group = Group(int(limit * 1e9))
+    begun, peak = time.perf_counter(), 0
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    child = subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=group.enter
+    )
+    while child.poll() is None:
+        peak = max(peak, anonymous(child.pid))
+        time.sleep(0.05)
+    seconds, out = time.perf_counter() - begun, child.stdout.read()
+    group.remove()
+    if child.returncode:
+        sys.exit(f"training ended with {child.returncode}: {out}")
+    found = json.loads(out)
+    accuracy, n_bytes = found["test"]["accuracy"], found["bytes"]
+    print(f"{found['algorithm']}, {seconds:.0f} s, accuracy {accuracy:.4f}, {n_bytes:,} bytes")
+    print(f"peak of memory that is not part of a file: {peak / 1e9:.2f} GB; limit: {limit:g} GB")
+
+
 def main() -> None:
     """Print what one training took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--text", type=float, default=2.0, help="GB of training text")
+    parser.add_argument("--set", help="a folder in MANYCLASS_DATA, instead of text")
     parser.add_argument("--limit", type=float, default=2.0, help="GB of memory")
     parser.add_argument("--rows", type=float, default=0.1, help="GB of rows in memory: --max-memory of the command")
     parser.add_argument("--classes", type=int, default=2000)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=None, help="for the files; default: a temporary one")
+    parser.add_argument("--fit", type=Path, help=argparse.SUPPRESS)  # the arrays, in the process that is measured
     options = parser.parse_args()
+    if options.fit:
+        return fit_arrays(options.fit, options.limit, options.threads)
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
+        if options.set:
+            write_arrays(options.set, folder)
+            own = ["--fit", name, "--limit", str(options.limit), "--threads", str(options.threads)]
+            return measure([sys.executable, str(Path(__file__).resolve()), *own], folder, options.limit)
         n_rows = write(folder / "train.csv", options.text * 1e9, options.classes, 0, ordered=True)
         write(folder / "test.csv", 3e6, options.classes, 1, ordered=False)
         size = (folder / "train.csv").stat().st_size
         print(f"{size / 1e9:.2f} GB of text, {n_rows:,} rows sorted by label, {options.classes:,} classes", flush=True)
         command = [sys.executable, "-m", "manyclass", "train", "train.csv", "--label", "label", "--test", "test.csv"]
         command += ["--model", "m", "--json", "--max-memory", str(options.rows), "--threads", str(options.threads)]
-        command += ["--option", f"max_memory={int(900 * options.limit)}MB"]
-        group = Group(int(options.limit * 1e9))
-        begun, peak = time.perf_counter(), 0
-        environment = {**os.environ, "TMPDIR": name}
-        child = subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=group.enter
-        )
-        while child.poll() is None:
-            peak = max(peak, anonymous(child.pid))
-            time.sleep(0.05)
-        seconds, out = time.perf_counter() - begun, child.stdout.read()
-        group.remove()
-        if child.returncode:
-            sys.exit(f"manyclass train ended with {child.returncode}: {out}")
-        found = json.loads(out)
-        accuracy, n_bytes = found["test"]["accuracy"], found["bytes"]
-        print(f"{found['algorithm']}, {seconds:.0f} s, accuracy {accuracy:.4f}, {n_bytes:,} bytes")
-        print(f"peak of memory that is not part of a file: {peak / 1e9:.2f} GB; limit: {options.limit:g} GB")
+        measure([*command, "--option", f"max_memory={int(900 * options.limit)}MB"], folder, options.limit)
 
 
 if __name__ == "__main__":
