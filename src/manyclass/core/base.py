@@ -109,8 +109,11 @@ class ManyClassifier(
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training data. Sparse data stay sparse.
-        y : array-like of shape (n_samples,)
-            Labels of any type that scikit-learn accepts.
+        y : array-like of shape (n_samples,), or matrix of shape (n_samples, n_labels)
+            One label per row, of any type that scikit-learn accepts. Label trees and spectral trees also take several
+            labels per row, as a dense or sparse matrix of zeros and ones. Rows and columns of zeros are allowed. A
+            dense y of shape (n_samples, 1) is one label per row, with scikit-learn's warning; a sparse one is a matrix
+            with a single label. The column names of a DataFrame are kept as `label_names_`.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows. With `learner="sgd"`, the default of the Recall Tree and of one-against-all on text,
             the steps of a heavy row are at most four times as long as those of a row of weight 1.
