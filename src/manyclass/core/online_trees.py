@@ -285,14 +285,9 @@ def find_leaves(tree, router, batch, leaves):
         leaves[r], _ = descend(tree, router, batch, r)
 
 
-def no_predictions(n_rows: int, k: int) -> Predictions:
-    """Arrays for a kernel that may fill only a part of them."""
-    return Predictions(np.zeros((n_rows, k), np.int32), np.full((n_rows, k), -np.inf), np.empty((n_rows, 4), np.int64))
-
-
 def predict(options: Any, state: State, batch: Batch, k: int, n_classes: int) -> Predictions:
     """The k best labels of all rows by the shares of their leaves."""
-    found = no_predictions(rows_of(batch), k)
+    found = Predictions.empty(rows_of(batch), k)
     predict_shares(state["tree"], state["router"], state["candidates"], batch, n_classes, found)
     return found
 

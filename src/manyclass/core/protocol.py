@@ -23,8 +23,8 @@ class Predictions(NamedTuple):
 
     @classmethod
     def empty(cls, n_rows: int, k: int) -> "Predictions":
-        """Arrays for a kernel to fill."""
-        return cls(np.empty((n_rows, k), np.int32), np.empty((n_rows, k)), np.empty((n_rows, 4), np.int64))
+        """Arrays for a kernel to fill; labels that it leaves out have no score."""
+        return cls(np.zeros((n_rows, k), np.int32), np.full((n_rows, k), -np.inf), np.empty((n_rows, 4), np.int64))
 
 
 class Scored(NamedTuple):

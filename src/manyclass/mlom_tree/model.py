@@ -61,7 +61,7 @@ def predict(options: Options, state: State, batch: Batch, k: int, n_classes: int
     """The k best labels of all rows; without guests only the first has a score."""
     if options.guests:
         return online.predict(options, state, batch, k, n_classes)
-    found = online.no_predictions(rows_of(batch), k)
+    found = Predictions.empty(rows_of(batch), k)
     kernels.predict_classes(_model(state), batch, n_classes, found)
     return found
 

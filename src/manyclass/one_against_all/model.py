@@ -143,7 +143,7 @@ def predict(options: Options, state: State, batch: Batch, k: int, n_classes: int
     n_best = min(k, n_known)
     found = Predictions.empty(n, k)
     found.work[:] = 0, 0, 0, n_known
-    found.labels[:, n_best:], found.scores[:, n_best:] = np.arange(n_known, n_known + k - n_best), -np.inf
+    found.labels[:, n_best:] = np.arange(n_known, n_known + k - n_best)
     for first, last in blocks(n, max(1, _BLOCK_SCORES // max(1, n_known))):
         scores = _scores(options, state, batch, first, last)
         best_columns(scores, found.labels[first:last, :n_best], found.scores[first:last, :n_best])
