@@ -3,7 +3,7 @@
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from .invariants import check_training
 from .label_issues import LabelIssuesMixin
 from .learners import TEXT_FEATURES
 from .locks import reads, writes
-from .options import Constraint, check_options
+from .options import Constraint, check_integer, check_options
 from .prediction import n_threads, progressive_error
 from .probabilities import CALIBRATION, ProbabilityMixin, rows_to_hold_out
 from .progress import Progress
@@ -424,8 +424,10 @@ class ManyClassifier(
         _check_class_weights(given)
         return np.array(given, float)
 
-    def estimate_memory(self, n_features, n_classes, sparse=False) -> int:
+    def estimate_memory(self, n_features, n_classes, sparse=False, n_rows=None) -> int:
         """Approximate size of a trained model in bytes, before training.
+
+        The size of a tree depends on how hard the classes are to separate, too.
 
         Parameters
         ----------
@@ -433,6 +435,9 @@ class ManyClassifier(
             Size of the problem.
         sparse : bool, default=False
             Whether the data will be sparse; `learner="auto"` depends on it.
+        n_rows : int, optional
+            Number of training rows. Default: 20 per class for a Recall Tree, and 100 for a LOM or an MLOM tree, for
+            which each epoch counts. The size of one-against-all does not depend on it.
 
         Returns
         -------
@@ -445,11 +450,16 @@ class ManyClassifier(
         >>> RecallTreeClassifier().estimate_memory(n_features=128, n_classes=1000) < 10_000_000
         True
         """
+        options = self._options_of_size(n_features, n_classes, sparse)
+        n_rows = None if n_rows is None else check_integer("n_rows", n_rows)
+        return self._model.memory(options, int(n_features), int(n_classes), n_rows, self.n_epochs)
+
+    def _options_of_size(self, n_features, n_classes, sparse) -> Any:
+        """The model's options for a size of the problem, or a ValueError."""
         self._check_options()
-        for name, value in (("n_features", n_features), ("n_classes", n_classes)):
-            if not isinstance(value, Integral) or int(value) < 1:
-                raise ValueError(f"{name} must be an integer of at least 1, got {value!r}.")
-        return self._model.memory(self._resolve_options(int(n_features), sparse, 0), int(n_features), int(n_classes))
+        check_integer("n_features", n_features)
+        check_integer("n_classes", n_classes)
+        return self._resolve_options(int(n_features), sparse, 0)
 
     def _check_options(self, all_weights: bool = True) -> None:
         """ValueError if an option is invalid; without `all_weights`, class weights are checked when they are used."""

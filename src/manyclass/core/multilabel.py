@@ -356,10 +356,14 @@ class MultilabelClassifier(ManyClassifier):
         >>> SpectralTreeClassifier().estimate_memory(n_features=128, n_classes=1000) < 200_000_000
         True
         """
+        options = self._options_of_size(n_features, n_classes, sparse, multilabel)
+        return self._model.memory(options, int(n_features), int(n_classes))
+
+    def _options_of_size(self, n_features, n_classes, sparse, multilabel=False) -> Any:
         other: Any = clone(self)
         other._multilabel, other._n_columns = bool(multilabel), n_classes if multilabel else None
         other._n_classes = n_classes
-        return super(MultilabelClassifier, other).estimate_memory(n_features, n_classes, sparse)
+        return super(MultilabelClassifier, other)._options_of_size(n_features, n_classes, sparse)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

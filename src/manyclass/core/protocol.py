@@ -112,8 +112,8 @@ class Model(Protocol):
         """(options, state): the most labels scored per row."""
 
     @property
-    def memory(self) -> Callable[[Any, int, int], int]:
-        """(options, n_features, n_classes): approximate bytes of a trained model."""
+    def memory(self) -> Callable[..., int]:
+        """(options, n_features, n_classes[, n_rows or None, n_epochs]): approximate bytes of a trained model."""
 
     @property
     def check(self) -> Callable[..., None]:

@@ -1,16 +1,15 @@
 """Label tree as a scikit-learn estimator."""
 
 import math
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from ..core.losses import LOGISTIC, SOFTMAX
 from ..core.memory import as_bytes
 from ..core.multilabel import MultilabelClassifier
-from ..core.options import Bytes, check_options, flag, integer, real
+from ..core.options import Bytes, check_integer, check_options, flag, integer, real
 from ..core.taxonomy import as_taxonomy, to_arrays
 from ..core.validation import NARROW, without_padding
 from . import model
@@ -450,20 +449,15 @@ class LabelTreeClassifier(MultilabelClassifier):
         >>> 5e8 < n_bytes < 2e9
         True
         """
-        bound = super().estimate_memory(n_features, n_classes, sparse, multilabel)
-        if n_rows is None and n_nonzero is None:
-            return bound
-        if not isinstance(n_rows, Integral) or int(n_rows) < 1:
-            raise ValueError(f"n_rows must be an integer of at least 1, got {n_rows!r}.")
-        n_nonzero = n_features if n_nonzero is None else n_nonzero
-        if not isinstance(n_nonzero, Real) or not 0 <= float(n_nonzero) <= n_features:
-            raise ValueError(f"n_nonzero must be a number from 0 to n_features, got {n_nonzero!r}.")
-        other = clone(self)
-        other._multilabel, other._n_columns = bool(multilabel), n_classes if multilabel else None
-        options = other._resolve_options(int(n_features), sparse, 0)
-        if not isinstance(n_labels, Real) or not 0 < float(n_labels) <= n_classes:
-            raise ValueError(f"n_labels must be a number above 0 and up to n_classes, got {n_labels!r}.")
-        size = Size(int(n_rows), float(n_nonzero), float(n_labels))
+        options, size = self._options_of_size(n_features, n_classes, sparse, multilabel), None
+        if n_rows is not None or n_nonzero is not None:
+            check_integer("n_rows", n_rows)
+            n_nonzero = n_features if n_nonzero is None else n_nonzero
+            if not isinstance(n_nonzero, Real) or not 0 <= float(n_nonzero) <= n_features:
+                raise ValueError(f"n_nonzero must be a number from 0 to n_features, got {n_nonzero!r}.")
+            if not isinstance(n_labels, Real) or not 0 < float(n_labels) <= n_classes:
+                raise ValueError(f"n_labels must be a number above 0 and up to n_classes, got {n_labels!r}.")
+            size = Size(int(n_rows), float(n_nonzero), float(n_labels))
         return memory(options, int(n_features), int(n_classes), size)
 
 

@@ -193,8 +193,8 @@ def width(options: Options, state: State) -> int:
     return int(state["seen"].n_labels[0])
 
 
-def memory(options: Options, n_features: int, n_classes: int) -> int:
-    """Bytes of a trained model."""
+def memory(options: Options, n_features: int, n_classes: int, n_rows: int | None = None, n_epochs: int = 1) -> int:
+    """Bytes of a trained model, whatever rows it has learned."""
     n_classes = max(_FIRST_CLASSES, n_classes)
     lines, _ = _lines(n_features, options.rank or n_classes, options.table_bits)
     weights = options.rank * (lines + n_classes) if options.rank else lines * n_classes

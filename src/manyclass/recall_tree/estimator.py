@@ -1,6 +1,5 @@
 """Recall Tree as a scikit-learn estimator."""
 
-from numbers import Integral
 from typing import Any
 
 from ..core.base import ManyClassifier
@@ -212,35 +211,3 @@ class RecallTreeClassifier(ManyClassifier):
         for name in ("n_candidates", "max_depth"):  # files of format 1 and 2 have None for "auto"
             out[name] = "auto" if out.get(name) is None else out[name]
         return out
-
-    def estimate_memory(self, n_features, n_classes, sparse=False, n_rows=None) -> int:
-        """Approximate size of a trained model in bytes, before training.
-
-        Parameters
-        ----------
-        n_features, n_classes : int
-            Size of the problem.
-        sparse : bool, default=False
-            Whether the data will be sparse; `learner="auto"` depends on it.
-        n_rows : int, optional
-            Number of rows to learn from; further epochs add little. The default is 20 per class.
-
-        Returns
-        -------
-        n_bytes : int
-            The actual size after training is `n_bytes_`. It also depends on the number of nodes at which the rows of
-            a class arrive, which cannot be known in advance.
-
-        Examples
-        --------
-        >>> from manyclass import RecallTreeClassifier
-        >>> RecallTreeClassifier().estimate_memory(n_features=128, n_classes=1000) < 10_000_000
-        True
-        """
-        usual = super().estimate_memory(n_features, n_classes, sparse)
-        if n_rows is None:
-            return usual
-        if not isinstance(n_rows, Integral) or int(n_rows) < 1:
-            raise ValueError(f"n_rows must be an integer of at least 1, got {n_rows!r}.")
-        options = self._resolve_options(int(n_features), sparse, 0)
-        return model.memory(options, int(n_features), int(n_classes), int(n_rows))

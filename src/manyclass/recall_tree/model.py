@@ -391,8 +391,8 @@ _SPREAD = 0.6  # on each level, the r rows of a class are at about r ** _SPREAD 
 _ROWS_PER_NODE = 12  # with the recall bound, a node is created for about so many rows
 
 
-def memory(options: Options, n_features: int, n_classes: int, n_rows: int | None = None) -> int:
-    """Approximate bytes of a trained model; by default of one that has learned 20 rows per class."""
+def memory(options: Options, n_features: int, n_classes: int, n_rows: int | None = None, n_epochs: int = 1) -> int:
+    """Approximate bytes of a trained model, by default with 20 rows per class; further epochs add little."""
     n_rows = 20 * n_classes if n_rows is None else n_rows
     n_slots = int(kernels.wanted_candidates(n_classes, options))
     depth = int(kernels.depth_limit(n_classes, n_slots, options))
