@@ -7,7 +7,6 @@ linear, and a number with a name for everything else.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from scipy.special import expit
 from .classes import ClassIndex, label_array
 from .inputs import Batch, Dense
 from .locks import reads
+from .options import check_integer
 
 _NEAREST = 5  # label means that are listed
 _PER_DECISION = 3  # features of a decision in the text
@@ -327,8 +327,7 @@ class ExplanationMixin:
         >>> found.label, sorted(one.name for one in found.contributions[:2])
         ('home', ['green', 'house'])
         """
-        if not isinstance(k, Integral) or isinstance(k, bool) or int(k) < 1:
-            raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
+        check_integer("k", k)
         X, words = self._one_row(x)
         names = self._names_of_features(feature_names, words)
         found = self._predict(X, min(2, self._index.n_current))

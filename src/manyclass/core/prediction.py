@@ -17,6 +17,7 @@ from .classes import ClassIndex
 from .columns import apply, is_centred, most_rows
 from .inputs import Batch, Csr, Dense, is_inside
 from .locks import LockOfEstimator, ModelLock, parallel, reads, reads_row
+from .options import check_integer
 from .protocol import Labels, Model, Predictions, Scored, as_labels
 from .state import n_bytes
 from .validation import (
@@ -432,9 +433,7 @@ class PredictionMixin:
         return Predictor(self, self._check_k(k))
 
     def _check_k(self, k) -> int:
-        if not isinstance(k, Integral) or isinstance(k, bool) or int(k) < 1:
-            raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
-        if int(k) > self._index.n_current:
+        if check_integer("k", k) > self._index.n_current:
             raise ValueError(f"k={k} is more than the {self._index.n_current} classes of the model.")
         return int(k)
 
