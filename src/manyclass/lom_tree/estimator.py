@@ -3,7 +3,7 @@
 from ..core.base import ManyClassifier
 from ..core.learners import resolve
 from ..core.online_trees import ROUTER_LEARNER, ROUTER_LOSSES, OnlineTreeMixin
-from ..core.options import EPOCH_CONSTRAINTS, flag, integer, one_of, real
+from ..core.options import EPOCH_CONSTRAINTS, flag, integer, one_of, real, resolved
 from ..core.trees import DEEPEST
 from . import model
 
@@ -168,15 +168,6 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         if self.rules == "paper" and self.swap:
             raise ValueError("rules='paper' requires swap=False: the tree of 2013 has no swaps.")
         learner = resolve(self.learner, n_features=n_features, sparse=sparse, auto=ROUTER_LEARNER)
-        return model.Options(
-            swap=bool(self.swap),
-            swap_resistance=float(self.swap_resistance),
-            nodes_per_class=float(self.nodes_per_class),
-            split_mass=float(self.split_mass),
-            max_depth=DEEPEST if self.max_depth == "auto" else int(self.max_depth),
-            descent=model.DESCENTS[self.descent],
-            loss=ROUTER_LOSSES[self.loss],
-            table_bits=int(self.table_bits),
-            **learner.as_options(),
-            rules=model.RULES[self.rules],
-        )
+        codes = {"descent": model.DESCENTS, "loss": ROUTER_LOSSES, "rules": model.RULES}
+        max_depth = DEEPEST if self.max_depth == "auto" else self.max_depth
+        return resolved(self, model.Options, codes, max_depth=max_depth, **learner.as_options())

@@ -3,7 +3,7 @@
 from ..core.base import ManyClassifier
 from ..core.learners import resolve
 from ..core.online_trees import ROUTER_LEARNER, ROUTER_LOSSES, OnlineTreeMixin
-from ..core.options import EPOCH_CONSTRAINTS, flag, integer, one_of, real
+from ..core.options import EPOCH_CONSTRAINTS, flag, integer, one_of, real, resolved
 from ..core.trees import DEEPEST
 from . import model
 
@@ -152,13 +152,6 @@ class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
 
     def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> model.Options:
         learner = resolve(self.learner, n_features=n_features, sparse=sparse, auto=ROUTER_LEARNER)
-        return model.Options(
-            centre=model.CENTRES[self.centre],
-            guests=bool(self.guests),
-            split_mass=float(self.split_mass),
-            nodes_per_class=float(self.nodes_per_class),
-            max_depth=DEEPEST if self.max_depth == "auto" else int(self.max_depth),
-            loss=ROUTER_LOSSES[self.loss],
-            table_bits=int(self.table_bits),
-            **learner.as_options(),
-        )
+        codes = {"centre": model.CENTRES, "loss": ROUTER_LOSSES}
+        max_depth = DEEPEST if self.max_depth == "auto" else self.max_depth
+        return resolved(self, model.Options, codes, max_depth=max_depth, **learner.as_options())

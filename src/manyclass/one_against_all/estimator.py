@@ -3,7 +3,7 @@
 from ..core.base import ManyClassifier
 from ..core.learners import resolve
 from ..core.losses import LOSSES
-from ..core.options import EPOCH_CONSTRAINTS, integer, one_of
+from ..core.options import EPOCH_CONSTRAINTS, integer, one_of, resolved
 from . import model
 
 
@@ -122,11 +122,6 @@ class OneAgainstAllClassifier(ManyClassifier):
         self.verbose = verbose
 
     def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> model.Options:
-        return model.Options(
-            loss=LOSSES[self.loss],
-            n_negatives=int(self.n_negatives or 0),
-            rank=int(self.rank or 0),
-            table_bits=int(self.table_bits),
-            **resolve(self.learner, n_features=n_features, sparse=sparse).as_options(),
-            seed=seed,
-        )
+        learner = resolve(self.learner, n_features=n_features, sparse=sparse).as_options()
+        given = {"n_negatives": self.n_negatives or 0, "rank": self.rank or 0, "seed": seed, **learner}
+        return resolved(self, model.Options, {"loss": LOSSES}, **given)

@@ -5,7 +5,7 @@ from typing import Any
 from ..core.base import ManyClassifier
 from ..core.learners import NormalizedAdaGrad, resolve
 from ..core.losses import LOSSES
-from ..core.options import EPOCH_CONSTRAINTS, check_options, integer, one_of, real
+from ..core.options import EPOCH_CONSTRAINTS, check_options, integer, one_of, real, resolved
 from ..core.trees import DEEPEST
 from . import model
 
@@ -181,22 +181,15 @@ class RecallTreeClassifier(ManyClassifier):
                 f"rules='paper' requires arity=2, got {self.arity}: the paper has no rule for more children."
             )
         learner = resolve(self.learner, n_features=n_features, sparse=sparse)
-        return model.Options(
-            n_candidates=-1 if self.n_candidates == "auto" else int(self.n_candidates),
-            max_depth=-1 if self.max_depth == "auto" else int(self.max_depth),
-            arity=int(self.arity),
-            bernstein=-1.0 if bernstein is None else float(bernstein),
-            path_features=model.PATH_FEATURES[self.path_features],
-            beam=int(self.beam),
-            loss=LOSSES[self.loss],
-            update=learner.update,
-            rate=float(learner.rate),
-            decay=float(learner.decay),
-            router_update=_ROUTER_LEARNER.update,
-            router_rate=_ROUTER_LEARNER.rate,
-            router_decay=_ROUTER_LEARNER.decay,
-            table_bits=int(self.table_bits),
-            rules=model.RULES[self.rules],
+        return resolved(
+            self,
+            model.Options,
+            {"path_features": model.PATH_FEATURES, "loss": LOSSES, "rules": model.RULES},
+            n_candidates=-1 if self.n_candidates == "auto" else self.n_candidates,
+            max_depth=-1 if self.max_depth == "auto" else self.max_depth,
+            bernstein=-1.0 if bernstein is None else bernstein,
+            **learner.as_options(),
+            **{f"router_{name}": value for name, value in _ROUTER_LEARNER.as_options().items()},
         )
 
     def _prediction_options(self) -> model.Options:
