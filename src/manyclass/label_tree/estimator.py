@@ -74,8 +74,8 @@ class LabelTreeClassifier(MultilabelClassifier):
         n_features multiplications. False: no rows are kept.
     replay : bool, default=True
         Keep earlier rows of `partial_fit` in the model (8 MB, or 4 rows per label if that is more). While the stream
-        looks sorted by label, two of them are learned again for each new row, because early labels would be forgotten
-        otherwise. In shuffled streams no row is learned again. False: keep no rows.
+        looks sorted by label, two stored rows are learned again with each new row, so that early labels are not
+        forgotten. In shuffled streams no row is learned again. False: keep no rows.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class, with one label per row; "balanced" in `fit` only.
     calibration : {"isotonic", "temperature"} or None, default=None

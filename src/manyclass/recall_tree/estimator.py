@@ -64,8 +64,8 @@ class RecallTreeClassifier(ManyClassifier):
         Whether `fit` shuffles the rows before each epoch.
     replay : bool, default=True
         Keep earlier rows of `partial_fit` in the model (8 MB, or 4 rows per label if that is more). While the stream
-        looks sorted by label, two of them are learned again for each new row, because early labels would be forgotten
-        otherwise. In shuffled streams no row is learned again. False: keep no rows.
+        looks sorted by label, two stored rows are learned again with each new row, so that early labels are not
+        forgotten. In shuffled streams no row is learned again. False: keep no rows.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class; "balanced" in `fit` only.
     early_stopping : bool, default=False
