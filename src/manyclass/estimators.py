@@ -65,11 +65,10 @@ def save_pipeline(pipeline: Any, path: str | PathLike, text: str = "text", **opt
         raise ValueError("save_pipeline requires a Pipeline of two steps: a vectorizer and a classifier of manyclass.")
     check_is_fitted(steps[1])
     clf = shallow.copy(getattr(steps[1], "estimator_", steps[1]))
-    several = bool(getattr(clf, "_multilabel", False))
     clf._extra = {
         "reading": Reading(
             format="csv",  # or another table
-            labels="several" if several else "one",
+            labels="several" if clf._multilabel else "one",
             label_kind="text" if clf._names is not None or isinstance(clf.classes_[0], str) else "int",
             n_features=clf.n_features_in_,
             text=(text,),

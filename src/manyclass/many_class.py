@@ -255,7 +255,7 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
         measured = {name: options[name] for name in ("start", "router_start", "C", "prior") if name in options}
         kept = self.estimator_._state.get("neighbors")
         rows = {} if kept is None else {"neighbors": int(kept.n_rows[0])}
-        if getattr(self.estimator_, "_multilabel", False):
+        if self.estimator_._multilabel:
             rows["threshold"] = self.estimator_.threshold_
         return {"algorithm": self.estimator_._model.NAME, **measured, **rows}
 

@@ -34,7 +34,6 @@ class MultilabelClassifier(ManyClassifier):
 
     threshold: float | str
     _kept = (*ManyClassifier._kept, "_multilabel", "_labels_per_row", "_sparse_y", "_y_dtype", "_threshold")
-    _multilabel = False
     _labels_per_row = 1.0
     _n_columns: int | None = None  # columns of y, once known
     _n_classes = 2  # classes or columns, once known

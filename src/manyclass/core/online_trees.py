@@ -19,7 +19,7 @@ from .labels import EMPTY, LabelSet, check_table, fill_up, mass_of, move_entries
 from .learners import NormalizedAdaGrad
 from .locks import reads
 from .losses import sigmoid
-from .protocol import Predictions, Scored, rows_of
+from .protocol import Mixin, Predictions, Scored, rows_of
 from .state import Array, Field, Scale, Seen, State, make, resize
 from .trees import DEEPEST, LEFT, RIGHT, ROOT, is_leaf, paths_to
 from .updates import NORMALIZED_ADAGRAD, Pace, is_adaptive, limited, observe_scale, pace
@@ -469,11 +469,8 @@ def check_tree(tree: GrownTree, n_out: int = 0) -> None:
 # -- estimators ----------------------------------------------------------------------------------------------------
 
 
-class OnlineTreeMixin:
+class OnlineTreeMixin(Mixin):
     """Methods of both estimators."""
-
-    _model: Any
-    _state: dict[str, Any]
 
     @reads
     def balance(self, max_depth: int | None = None) -> list[dict]:

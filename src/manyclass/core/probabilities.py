@@ -91,7 +91,7 @@ class ProbabilityMixin(PredictionMixin):
         rows = calibration.held_out(self._scored(X), truth, weights)
         if not len(rows.probabilities):
             raise ValueError("no row has a candidate to calibrate: all classes that have rows were removed.")
-        group = calibration.fit(method, rows, getattr(self, "_multilabel", False))
+        group = calibration.fit(method, rows, self._multilabel)
         self._state = {**self._state, "calibration": group}
 
     def _scored(self, X, beam: int = 0) -> Iterator[Scored]:
@@ -178,7 +178,7 @@ class ProbabilityMixin(PredictionMixin):
             raise ValueError(f"coverage must be a number above 0 and below 1, got {coverage!r}.")
         check_integer("n_clusters", n_clusters)
         X = self._check_inputs(X)
-        if by_class and getattr(self, "_multilabel", False):
+        if by_class and self._multilabel:
             raise ValueError("by_class=True requires one label per row, but y is a matrix.")
         truth, n_classes = self._known_truth(X, y), len(self._index)
         beam, rest = self._paths_for_sets(X, truth, float(coverage))

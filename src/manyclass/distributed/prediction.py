@@ -20,7 +20,7 @@ except ImportError as error:
 
 def predict_blocks(model: Any, X: Any) -> Any:
     """The best label of each row of a Dask array."""
-    if getattr(model, "_multilabel", False):
+    if model._multilabel:
         raise ValueError("predict returns one label per row; the model has several: use predict_topk.")
     from dask import delayed
 

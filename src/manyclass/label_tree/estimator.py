@@ -304,7 +304,7 @@ class LabelTreeClassifier(MultilabelClassifier):
                 if sample_weight is not None:
                     raise ValueError("sample_weight has the weights of rows, but there are only descriptions.")
                 labels, vectors = described
-                y_described = columns_of(labels, len(self._index)) if self._is_multilabel else labels
+                y_described = columns_of(labels, len(self._index)) if self._multilabel else labels
                 own = weights_of(labels, self._known_labels(), self._mean_weight())
                 return self._partial_fit(vectors, y_described, classes, own)
             self._described = described
@@ -413,7 +413,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         check_options(self, ("beam", "prior"))
         return self._options._replace(beam=int(self.beam), prior=self._number("prior", self._options.prior))
 
-    def estimate_memory(
+    def estimate_memory(  # type: ignore[override]  # the fourth argument is another one
         self, n_features, n_classes, sparse=False, multilabel=False, n_rows=None, n_nonzero=None, n_labels=1.0
     ) -> int:
         """Approximate size of a model after `fit` in bytes, before training.
