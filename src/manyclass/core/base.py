@@ -148,13 +148,7 @@ class ManyClassifier(
         self._check_options()
         X, y, weights = self._check_rows(X, y, sample_weight, reset=True)
         classes = np.unique(y)
-        if len(classes) < 2:
-            raise ValueError(f"{type(self).__name__} requires at least two classes, y has 1 class: {classes[0]}.")
-        if isinstance(self.class_weight, dict):
-            known = set(classes.tolist())
-            unknown = [label for label in self.class_weight if label not in known]
-            if unknown:
-                raise ValueError(f"class_weight contains labels that are not in y: {unknown[:5]}.")
+        check_classes(self, classes)
         weights = weights * self._row_weights(classes, y, weights)
         _check_some_weight(weights)
         rng = check_random_state(self.random_state)
@@ -503,6 +497,17 @@ class ManyClassifier(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def check_classes(estimator: Any, classes: np.ndarray) -> None:
+    """ValueError unless `fit` gets two classes or more, and those of `class_weight`."""
+    if len(classes) < 2:
+        raise ValueError(f"{type(estimator).__name__} requires at least two classes, y has 1 class: {classes[0]}.")
+    if isinstance(estimator.class_weight, dict):
+        known = set(classes.tolist())
+        unknown = [label for label in estimator.class_weight if label not in known]
+        if unknown:
+            raise ValueError(f"class_weight contains labels that are not in y: {unknown[:5]}.")
 
 
 def _check_class_weights(weights: Iterable[Any]) -> None:
