@@ -29,7 +29,14 @@ ESTIMATORS: dict[str, Any] = {
 }
 
 
-def save_pipeline(pipeline: Any, path: str | PathLike, text: str = "text", **options: Any) -> None:
+def save_pipeline(
+    pipeline: Any,
+    path: str | PathLike,
+    text: str = "text",
+    slim: bool = False,
+    prune: float = 0.0,
+    precision: str = "float32",
+) -> None:
     """Write a pipeline of a text vectorizer and a classifier to one file.
 
     `load_model` returns the classifier, which then takes texts and tables with a column of text, also in the command
@@ -44,8 +51,8 @@ def save_pipeline(pipeline: Any, path: str | PathLike, text: str = "text", **opt
         Name of the file.
     text : str, default="text"
         The column of the text in tables.
-    **options
-        Those of the classifier's `save`: `slim`, `prune`, `precision`.
+    slim, prune, precision
+        As in the classifier's `save`.
 
     Examples
     --------
@@ -75,7 +82,7 @@ def save_pipeline(pipeline: Any, path: str | PathLike, text: str = "text", **opt
             vectorizer=steps[0],
         )
     }
-    clf.save(path, **options)
+    clf.save(path, slim, prune, precision)
 
 
 def load_model(path: str | PathLike, mmap: bool = True, verify: bool = True) -> Any:
