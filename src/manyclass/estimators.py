@@ -29,7 +29,14 @@ ESTIMATORS: dict[str, Any] = {
 }
 
 
-def save_pipeline(pipeline: Any, path: str | PathLike, text: str = "text", **options: Any) -> None:
+def save_pipeline(
+    pipeline: Any,
+    path: str | PathLike,
+    text: str = "text",
+    slim: bool = False,
+    prune: float = 0.0,
+    precision: str = "float32",
+) -> None:
     """Write a pipeline of a text vectorizer and a classifier to one file.
 
     `load_model` returns the classifier, which then takes texts and tables with a column of text, also in the command
@@ -44,8 +51,8 @@ def save_pipeline(pipeline: Any, path: str | PathLike, text: str = "text", **opt
         Name of the file.
     text : str, default="text"
         The column of the text in tables.
-    **options
-        Those of the classifier's `save`: `slim`, `prune`, `precision`.
+    slim, prune, precision
+        As in the classifier's `save`.
 
     Examples
     --------
@@ -65,18 +72,17 @@ def save_pipeline(pipeline: Any, path: str | PathLike, text: str = "text", **opt
         raise ValueError("save_pipeline requires a Pipeline of two steps: a vectorizer and a classifier of manyclass.")
     check_is_fitted(steps[1])
     clf = shallow.copy(getattr(steps[1], "estimator_", steps[1]))
-    several = bool(getattr(clf, "_multilabel", False))
     clf._extra = {
         "reading": Reading(
             format="csv",  # or another table
-            labels="several" if several else "one",
+            labels="several" if clf._multilabel else "one",
             label_kind="text" if clf._names is not None or isinstance(clf.classes_[0], str) else "int",
             n_features=clf.n_features_in_,
             text=(text,),
             vectorizer=steps[0],
         )
     }
-    clf.save(path, **options)
+    clf.save(path, slim, prune, precision)
 
 
 def load_model(path: str | PathLike, mmap: bool = True, verify: bool = True) -> Any:

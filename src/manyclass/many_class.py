@@ -47,6 +47,18 @@ def _of_model(name: str) -> Any:
     return method
 
 
+def _attribute_of_model(name: str, doc: str = "") -> Any:
+    """The attribute of the trained model; AttributeError if there is no model yet, as scikit-learn expects."""
+
+    def attribute(self):
+        if "estimator_" not in self.__dict__:
+            raise AttributeError(f"This {type(self).__name__} is not fitted yet and has no {name}.")
+        with _errors_name(self):
+            return getattr(self.estimator_, name)
+
+    return property(attribute, doc=doc or getattr(LabelTreeClassifier, name).__doc__)
+
+
 @contextmanager
 def _errors_name(estimator: Any) -> Iterator[None]:
     """Errors of the model inside name the class that the user made."""
@@ -223,30 +235,11 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
         """The labels that were removed, or merged into others."""
         return self._fitted.removed_classes_
 
-    @property
-    def conformal_(self) -> dict[str, float]:
-        """What `conformal` has chosen: the coverage, the number of paths and the mean number of candidates."""
-        return self._attribute("conformal_")
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of features."""
-        return self._attribute("n_features_in_")
-
-    @property
-    def feature_names_in_(self) -> np.ndarray:
-        """Names of the features, if X was a DataFrame."""
-        return self._attribute("feature_names_in_")
-
-    @property
-    def taxonomy_(self) -> Any:
-        """The taxonomy that `fit` was given, or the learned tree of a label tree."""
-        return self._attribute("taxonomy_")
-
-    @property
-    def label_names_(self) -> list[str] | None:
-        """Names of the columns of y, if y was a DataFrame."""
-        return self._attribute("label_names_")
+    conformal_ = _attribute_of_model("conformal_")
+    n_features_in_ = _attribute_of_model("n_features_in_", "Number of features.")
+    feature_names_in_ = _attribute_of_model("feature_names_in_", "Names of the features, if X was a DataFrame.")
+    taxonomy_ = _attribute_of_model("taxonomy_")
+    label_names_ = _attribute_of_model("label_names_")
 
     @property
     def tuned_(self) -> dict[str, Any]:
@@ -255,16 +248,9 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
         measured = {name: options[name] for name in ("start", "router_start", "C", "prior") if name in options}
         kept = self.estimator_._state.get("neighbors")
         rows = {} if kept is None else {"neighbors": int(kept.n_rows[0])}
-        if getattr(self.estimator_, "_multilabel", False):
+        if self.estimator_._multilabel:
             rows["threshold"] = self.estimator_.threshold_
         return {"algorithm": self.estimator_._model.NAME, **measured, **rows}
-
-    def _attribute(self, name: str) -> Any:
-        """An attribute of the model; AttributeError if there is no model yet, as scikit-learn expects."""
-        if "estimator_" not in self.__dict__:
-            raise AttributeError(f"This {type(self).__name__} is not fitted yet and has no {name}.")
-        with _errors_name(self):
-            return getattr(self.estimator_, name)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -68,7 +68,7 @@ def open_model(path: str, threads: int | None = None) -> Trained:
     extra = estimator._extra
     reading = extra.get("reading")
     if reading is None:
-        several = bool(getattr(estimator, "_multilabel", False))
+        several = estimator._multilabel
         text = not several and isinstance(estimator.classes_[0], str)
         reading = Reading(
             n_features=estimator.n_features_in_,

@@ -10,14 +10,14 @@ from sklearn.linear_model import LogisticRegression
 
 from manyclass import LabelTreeClassifier
 from manyclass.core.columns import apply, as_matrix, measure
-from manyclass.core.inputs import Dense
+from manyclass.core.inputs import Dense, rows_at
 from manyclass.core.protocol import Labels
 from manyclass.core.steps import Here
 from manyclass.label_tree import fit, model
 from manyclass.label_tree import fit_kernels as kernel
 from manyclass.label_tree.fit import divide, embed, grow_tree, mean_directions
 from manyclass.label_tree.kernels import Rows
-from manyclass.label_tree.parts import Counts, Given, Part, bounds_of, count, rows_at
+from manyclass.label_tree.parts import Counts, Given, Part, bounds_of, count
 from tests.reference import label_tree as reference
 from tests.reference.label_tree_states import (
     as_batch,

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from manyclass.core import exact
+from manyclass.core.inputs import rows_at
 from manyclass.core.steps import Here
 from manyclass.label_tree import fit, parts
-from manyclass.label_tree.parts import Given, rows_at
+from manyclass.label_tree.parts import Given
 from tests.reference.label_tree_states import as_batch, bytes_of, configure, fitted, stream
 
 

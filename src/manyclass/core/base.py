@@ -3,7 +3,7 @@
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from .invariants import check_training
 from .label_issues import LabelIssuesMixin
 from .learners import TEXT_FEATURES
 from .locks import reads, writes
-from .options import Constraint, check_options
+from .options import Constraint, check_integer, check_options
 from .prediction import n_threads, progressive_error
 from .probabilities import CALIBRATION, ProbabilityMixin, rows_to_hold_out
 from .progress import Progress
@@ -109,8 +109,11 @@ class ManyClassifier(
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training data. Sparse data stay sparse.
-        y : array-like of shape (n_samples,)
-            Labels of any type that scikit-learn accepts.
+        y : array-like of shape (n_samples,), or matrix of shape (n_samples, n_labels)
+            One label per row, of any type that scikit-learn accepts. Label trees and spectral trees also take several
+            labels per row, as a dense or sparse matrix of zeros and ones. Rows and columns of zeros are allowed. A
+            dense y of shape (n_samples, 1) is one label per row, with scikit-learn's warning; a sparse one is a matrix
+            with a single label. The column names of a DataFrame are kept as `label_names_`.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows. With `learner="sgd"`, the default of the Recall Tree and of one-against-all on text,
             the steps of a heavy row are at most four times as long as those of a row of weight 1.
@@ -145,13 +148,7 @@ class ManyClassifier(
         self._check_options()
         X, y, weights = self._check_rows(X, y, sample_weight, reset=True)
         classes = np.unique(y)
-        if len(classes) < 2:
-            raise ValueError(f"{type(self).__name__} requires at least two classes, y has 1 class: {classes[0]}.")
-        if isinstance(self.class_weight, dict):
-            known = set(classes.tolist())
-            unknown = [label for label in self.class_weight if label not in known]
-            if unknown:
-                raise ValueError(f"class_weight contains labels that are not in y: {unknown[:5]}.")
+        check_classes(self, classes)
         weights = weights * self._row_weights(classes, y, weights)
         _check_some_weight(weights)
         rng = check_random_state(self.random_state)
@@ -421,8 +418,10 @@ class ManyClassifier(
         _check_class_weights(given)
         return np.array(given, float)
 
-    def estimate_memory(self, n_features, n_classes, sparse=False) -> int:
+    def estimate_memory(self, n_features, n_classes, sparse=False, n_rows=None) -> int:
         """Approximate size of a trained model in bytes, before training.
+
+        The size of a tree depends on how hard the classes are to separate, too.
 
         Parameters
         ----------
@@ -430,6 +429,9 @@ class ManyClassifier(
             Size of the problem.
         sparse : bool, default=False
             Whether the data will be sparse; `learner="auto"` depends on it.
+        n_rows : int, optional
+            Number of training rows. Default: 20 per class for a Recall Tree, and 100 for a LOM or an MLOM tree, for
+            which each epoch counts. The size of one-against-all does not depend on it.
 
         Returns
         -------
@@ -442,11 +444,16 @@ class ManyClassifier(
         >>> RecallTreeClassifier().estimate_memory(n_features=128, n_classes=1000) < 10_000_000
         True
         """
+        options = self._options_of_size(n_features, n_classes, sparse)
+        n_rows = None if n_rows is None else check_integer("n_rows", n_rows)
+        return self._model.memory(options, int(n_features), int(n_classes), n_rows, self.n_epochs)
+
+    def _options_of_size(self, n_features, n_classes, sparse) -> Any:
+        """The model's options for a size of the problem, or a ValueError."""
         self._check_options()
-        for name, value in (("n_features", n_features), ("n_classes", n_classes)):
-            if not isinstance(value, Integral) or int(value) < 1:
-                raise ValueError(f"{name} must be an integer of at least 1, got {value!r}.")
-        return self._model.memory(self._resolve_options(int(n_features), sparse, 0), int(n_features), int(n_classes))
+        check_integer("n_features", n_features)
+        check_integer("n_classes", n_classes)
+        return self._resolve_options(int(n_features), sparse, 0)
 
     def _check_options(self, all_weights: bool = True) -> None:
         """ValueError if an option is invalid; without `all_weights`, class weights are checked when they are used."""
@@ -490,6 +497,17 @@ class ManyClassifier(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def check_classes(estimator: Any, classes: np.ndarray) -> None:
+    """ValueError unless `fit` gets two classes or more, and those of `class_weight`."""
+    if len(classes) < 2:
+        raise ValueError(f"{type(estimator).__name__} requires at least two classes, y has 1 class: {classes[0]}.")
+    if isinstance(estimator.class_weight, dict):
+        known = set(classes.tolist())
+        unknown = [label for label in estimator.class_weight if label not in known]
+        if unknown:
+            raise ValueError(f"class_weight contains labels that are not in y: {unknown[:5]}.")
 
 
 def _check_class_weights(weights: Iterable[Any]) -> None:

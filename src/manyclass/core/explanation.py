@@ -7,16 +7,17 @@ linear, and a number with a name for everything else.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
 
-from .classes import ClassIndex, label_array
+from .classes import label_array
 from .inputs import Batch, Dense
 from .locks import reads
+from .options import check_integer
+from .protocol import Mixin
 
 _NEAREST = 5  # label means that are listed
 _PER_DECISION = 3  # features of a decision in the text
@@ -279,19 +280,8 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-class ExplanationMixin:
+class ExplanationMixin(Mixin):
     """`explain` of all classifiers."""
-
-    _model: Any
-    _options: Any
-    _state: dict[str, Any]
-    _index: ClassIndex
-    _extra: dict[str, Any]
-    n_features_in_: int
-    _batch: Any
-    _check_inputs: Any
-    _predict: Any
-    _prediction_options: Any
 
     @reads
     def explain(self, x, label=None, feature_names=None, k=10) -> Explanation:
@@ -327,8 +317,7 @@ class ExplanationMixin:
         >>> found.label, sorted(one.name for one in found.contributions[:2])
         ('home', ['green', 'house'])
         """
-        if not isinstance(k, Integral) or isinstance(k, bool) or int(k) < 1:
-            raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
+        check_integer("k", k)
         X, words = self._one_row(x)
         names = self._names_of_features(feature_names, words)
         found = self._predict(X, min(2, self._index.n_current))
@@ -355,7 +344,7 @@ class ExplanationMixin:
         order = np.argsort(-np.abs(amounts[0] - amounts[1]), kind="stable")
         best, rest = order[:k], order[k:]
         nearest = [pair for pair in own.nearest if self._index.is_current(pair[0])][:_NEAREST]
-        labels = self._shown_labels([*ids, *(label for label, _ in nearest)])
+        labels = self._names_at(np.array([*ids, *(label for label, _ in nearest)]))
         cells = zip(X.indices.tolist(), X.data.tolist(), strict=True) if sp.issparse(X) else enumerate(X[0].tolist())
         value = dict(cells)
         contributions = [
@@ -421,8 +410,7 @@ class ExplanationMixin:
 
     def _id_of(self, label: Any) -> int:
         """The class of a label, or a ValueError."""
-        named = getattr(self, "_names", None)
-        given = named.index(label) if named is not None and label in named else label
+        given = self._names.index(label) if self._names is not None and label in self._names else label
         try:
             found = int(self._index.find(label_array([given], self._index.kind))[0])
         except TypeError:  # no label at all, such as a list
@@ -430,13 +418,6 @@ class ExplanationMixin:
         if found < 0:
             raise ValueError(f"label={label!r} is not a class of the model.")
         return found
-
-    def _shown_labels(self, ids: Sequence[int]) -> list:
-        """Labels as users know them."""
-        names = getattr(self, "_names", None)
-        if names:
-            return [names[one] for one in ids]
-        return self._index.array[np.array(ids, np.int64)].tolist()
 
 
 def _need_one_row(n: int) -> None:

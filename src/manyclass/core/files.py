@@ -1,7 +1,6 @@
 """`save` and `load_model`: an estimator with its options, labels and all arrays of its model in one file."""
 
 import warnings
-from collections.abc import Callable
 from dataclasses import asdict
 from numbers import Integral, Real
 from os import PathLike
@@ -20,7 +19,7 @@ from .invariants import check_finite, check_option_types, need, need_range
 from .locks import reads
 from .model_file import ModelFormatError
 from .precision import PRECISIONS, narrow, widen
-from .protocol import Model
+from .protocol import Mixin, Model
 from .replay import Replay, check_replay, packed
 from .state import unflatten
 from .taxonomy import TaxonomyArrays, check_taxonomy
@@ -47,21 +46,11 @@ _IN_CODE = {name: new for new, name in _IN_FILES.items()}
 _OURS = ("classes", "feature_names", "names", "reading")  # of the estimator; all other arrays are the model's state
 
 
-class FilesMixin:
+class FilesMixin(Mixin):
     """`save`, and what `load_model` requires."""
 
-    _model: Any  # a module with the functions of `protocol.Model`
-    _options: Any
-    _state: dict[str, Any]
-    _index: ClassIndex
-    n_features_in_: int
-    _check_options: Callable[[], None]
-    get_params: Callable[..., dict[str, Any]]
     _kept: tuple[str, ...] = ("n_epochs_", "history_")  # further attributes that a file keeps
-    _slim = False
     _precision = "float32"  # of the weights in the file that the model was loaded from
-    _extra: dict[str, Any] = {}  # "reading": how the training file was read; further JSON for who trained the model
-    _names: list[str] | None = None
     _removed: dict[str, Any] = {"validation_fraction": 0.1, "patience": 2}  # options of older versions: old defaults
 
     @classmethod
@@ -278,8 +267,7 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
     for name, value in fitted.items():
         setattr(out, name, value)
     out._check_kept()
-    several = getattr(out, "_multilabel", False)
-    need(out._names is None or several, "labels have names, which requires several labels per row.")
+    need(out._names is None or out._multilabel, "labels have names, which requires several labels per row.")
     need(isinstance(metadata["extra"], dict), "the metadata has the wrong type.")
     out._extra = dict(metadata["extra"])
     if "reading" in out._extra:

@@ -33,6 +33,23 @@ class Csr(NamedTuple):
 Batch = Dense | Csr
 
 
+def rows_at(batch: Batch, chosen: np.ndarray) -> Batch:
+    """Some rows, by their numbers."""
+    if isinstance(batch, Dense):
+        return Dense(batch.values[chosen])
+    sizes = batch.indptr[chosen + 1] - batch.indptr[chosen]
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    at = np.arange(indptr[-1]) + np.repeat(batch.indptr[chosen] - indptr[:-1], sizes)
+    return Csr(indptr, batch.indices[at], batch.values[at])
+
+
+def rows_from(batch: Batch, first: int, last: int) -> Batch:
+    """Rows first..last-1, sharing their arrays."""
+    if isinstance(batch, Dense):
+        return Dense(batch.values[first:last])
+    return Csr(batch.indptr[first : last + 1], batch.indices, batch.values)
+
+
 def span(batch: Batch, i: int):
     """First and past-the-last position of row i."""
     if isinstance(batch, Dense):

@@ -11,7 +11,6 @@ rows. Only the best candidates of a row are kept, never a matrix of rows x class
 """
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from .classes import ClassIndex
+from .options import check_integer
 from .validation import check_labels, is_indicator, rows_between, without_padding
 
 _KEPT = 20  # candidates of a row
@@ -122,8 +122,7 @@ class LabelIssuesMixin:
         >>> int(issues.suggested[issues.rows.tolist().index(17)])
         7
         """
-        if not isinstance(cv, Integral) or isinstance(cv, bool) or int(cv) < 2:
-            raise ValueError(f"cv must be an integer of at least 2, got {cv!r}.")
+        check_integer("cv", cv, 2)
         y = without_padding(y)
         if is_indicator(y):
             raise ValueError("find_label_issues requires one label per row; y is a matrix.")

@@ -10,11 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..metrics import ThresholdSearch
-from .base import ManyClassifier, _check_some_weight, learns_online
+from .base import ManyClassifier, _check_some_weight
 from .calibration import FEWEST, is_true
 from .locks import reads
 from .options import check_options
@@ -35,64 +34,10 @@ class MultilabelClassifier(ManyClassifier):
 
     threshold: float | str
     _kept = (*ManyClassifier._kept, "_multilabel", "_labels_per_row", "_sparse_y", "_y_dtype", "_threshold")
-    _multilabel = False
     _labels_per_row = 1.0
     _n_columns: int | None = None  # columns of y, once known
     _n_classes = 2  # classes or columns, once known
     _threshold: float  # learned from held-out rows; missing: there were none
-
-    def fit(self, X, y, sample_weight=None):
-        """Fit the model from scratch.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data. Sparse data stay sparse.
-        y : array-like of shape (n_samples,), or matrix of shape (n_samples, n_labels)
-            One label per row, of any type that scikit-learn accepts; or, for several labels per row, a dense or sparse
-            matrix of zeros and ones. Rows and columns of zeros are allowed. A dense y of shape (n_samples, 1) is one
-            label per row, with scikit-learn's warning; a sparse one is a matrix with a single label. The column names
-            of a DataFrame are kept as `label_names_`.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
-        """
-        return super().fit(X, y, sample_weight)
-
-    @available_if(learns_online)
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Learn more rows, one by one in the given order. Labels may be new.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data.
-        y : array-like of shape (n_samples,), or matrix of shape (n_samples, n_labels)
-            As in `fit`, and of the same kind in all calls. New labels are appended to `classes_`; a matrix with more
-            columns than before adds labels. A narrower matrix is an error.
-        classes : array-like, optional
-            Labels known in advance, sorted into `classes_` in the first call and appended in later calls. Only with
-            one label per row.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows.
-
-        Returns
-        -------
-        self : object
-            The estimator.
-
-        Examples
-        --------
-        >>> from manyclass import LabelTreeClassifier
-        >>> model = LabelTreeClassifier(random_state=0).partial_fit([[0.0, 1.0], [1.0, 0.0]], ["low", "high"])
-        >>> print(model.partial_fit([[9.0, 9.0]], ["huge"]).classes_)  # a new label
-        ['low' 'high' 'huge']
-        """
-        return super().partial_fit(X, y, classes, sample_weight)
 
     def _fit(self, X, y, sample_weight):
         self._multilabel, self._labels_per_row, self._n_columns = is_indicator(y), 1.0, None
@@ -410,10 +355,14 @@ class MultilabelClassifier(ManyClassifier):
         >>> SpectralTreeClassifier().estimate_memory(n_features=128, n_classes=1000) < 200_000_000
         True
         """
+        options = self._options_of_size(n_features, n_classes, sparse, multilabel)
+        return self._model.memory(options, int(n_features), int(n_classes))
+
+    def _options_of_size(self, n_features, n_classes, sparse, multilabel=False) -> Any:
         other: Any = clone(self)
         other._multilabel, other._n_columns = bool(multilabel), n_classes if multilabel else None
         other._n_classes = n_classes
-        return super(MultilabelClassifier, other).estimate_memory(n_features, n_classes, sparse)
+        return super(MultilabelClassifier, other)._options_of_size(n_features, n_classes, sparse)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

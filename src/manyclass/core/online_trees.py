@@ -5,7 +5,6 @@ A margin is a router's score of a row, clipped to -1..1. `nodes` has the sum of 
 """
 
 import math
-from numbers import Integral
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from .labels import EMPTY, LabelSet, check_table, fill_up, mass_of, move_entries
 from .learners import NormalizedAdaGrad
 from .locks import reads
 from .losses import sigmoid
-from .protocol import Predictions, Scored, rows_of
+from .protocol import Mixin, Predictions, Scored, rows_of
 from .state import Array, Field, Scale, Seen, State, make, resize
 from .trees import DEEPEST, LEFT, RIGHT, ROOT, is_leaf, paths_to
 from .updates import NORMALIZED_ADAGRAD, Pace, is_adaptive, limited, observe_scale, pace
@@ -285,14 +284,9 @@ def find_leaves(tree, router, batch, leaves):
         leaves[r], _ = descend(tree, router, batch, r)
 
 
-def no_predictions(n_rows: int, k: int) -> Predictions:
-    """Arrays for a kernel that may fill only a part of them."""
-    return Predictions(np.zeros((n_rows, k), np.int32), np.full((n_rows, k), -np.inf), np.empty((n_rows, 4), np.int64))
-
-
 def predict(options: Any, state: State, batch: Batch, k: int, n_classes: int) -> Predictions:
     """The k best labels of all rows by the shares of their leaves."""
-    found = no_predictions(rows_of(batch), k)
+    found = Predictions.empty(rows_of(batch), k)
     predict_shares(state["tree"], state["router"], state["candidates"], batch, n_classes, found)
     return found
 
@@ -402,9 +396,9 @@ class Size(NamedTuple):
     n_entries: float
 
 
-def expected_size(options: Any, n_classes: int, n_learned: int | None) -> Size:
-    """Size of a tree after `n_learned` rows, by default 2,000 per class: fitted to ALOI, Isolet and WordNet."""
-    rows, most = (n_learned or 2000 * n_classes) / n_classes, options.nodes_per_class
+def expected_size(options: Any, n_classes: int, n_rows: int | None, n_epochs: int) -> Size:
+    """Size of a tree after some epochs, by default with 100 rows per class: fitted to ALOI, Isolet and WordNet."""
+    rows, most = (n_rows or 100 * n_classes) * n_epochs / n_classes, options.nodes_per_class
     depth, mass = max(1.0, math.log2(n_classes)), 1.0 + options.split_mass
     rows = min(rows, mass * max(1.4 * most, (most / (0.17 * depth)) ** 2))  # later rows find a full tree
     per_class = min(most, rows / (1.4 * mass), 0.17 * depth * math.sqrt(rows / mass))
@@ -475,13 +469,8 @@ def check_tree(tree: GrownTree, n_out: int = 0) -> None:
 # -- estimators ----------------------------------------------------------------------------------------------------
 
 
-class OnlineTreeMixin:
+class OnlineTreeMixin(Mixin):
     """Methods of both estimators."""
-
-    _model: Any
-    _state: dict[str, Any]
-    _resolve_options: Any
-    n_epochs: int
 
     @reads
     def balance(self, max_depth: int | None = None) -> list[dict]:
@@ -525,39 +514,6 @@ class OnlineTreeMixin:
             for depth, level in by_depth.items()
             if max_depth is None or depth <= max_depth
         ]
-
-    def estimate_memory(self, n_features, n_classes, sparse=False, n_rows=None) -> int:
-        """Approximate size of a trained model in bytes, before training.
-
-        The size depends on how many leaves split, and so on how hard the classes are to separate.
-
-        Parameters
-        ----------
-        n_features, n_classes : int
-            Size of the problem.
-        sparse : bool, default=False
-            Whether the data will be sparse.
-        n_rows : int, optional
-            Number of training rows; each is learned `n_epochs` times. Default: 100 per class.
-
-        Returns
-        -------
-        n_bytes : int
-            The actual size after training is `n_bytes_`.
-
-        Examples
-        --------
-        >>> from manyclass import LomTreeClassifier
-        >>> LomTreeClassifier().estimate_memory(n_features=128, n_classes=1000) < 1_000_000_000
-        True
-        """
-        super().estimate_memory(n_features, n_classes, sparse)  # type: ignore[misc]  # validates
-        if n_rows is None:
-            n_rows = 100 * n_classes
-        if not isinstance(n_rows, Integral) or int(n_rows) < 1:
-            raise ValueError(f"n_rows must be an integer of at least 1, got {n_rows!r}.")
-        options = self._resolve_options(int(n_features), sparse, 0)
-        return self._model.memory(options, int(n_features), int(n_classes), int(n_rows) * self.n_epochs)
 
     @classmethod
     def _params_from_file(cls, params: dict[str, Any]) -> dict[str, Any]:

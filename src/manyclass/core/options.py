@@ -82,6 +82,22 @@ EPOCH_CONSTRAINTS = {
 }
 
 
+def check_integer(name: str, value: Any, low: int = 1) -> int:
+    """An argument as a number, or a ValueError unless it is an integer of at least `low`."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < low:
+        raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}.")
+    return int(value)
+
+
+def resolved(estimator: Any, kind: type, codes: dict[str, dict[str, int]], **given: Any) -> Any:
+    """The options of an algorithm as numbers: those given, and all others of the estimator; words by `codes`."""
+    out = {}
+    for name, as_number in kind.__annotations__.items():
+        value = given[name] if name in given else getattr(estimator, name)
+        out[name] = codes[name][value] if name in codes else as_number(value)
+    return kind(**out)
+
+
 def check_options(estimator: Any, names: Iterable[str] | None = None) -> None:
     """ValueError for the first option of an estimator that is not allowed; `names` limits the check to some."""
     for name in estimator._constraints if names is None else names:

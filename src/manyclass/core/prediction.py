@@ -1,7 +1,6 @@
 """Prediction: `predict`, `predict_topk`, `predict_proba`, candidates, paths and `diagnose` of all classifiers."""
 
 import math
-from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
@@ -13,11 +12,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from .calibration import apply as calibrated
-from .classes import ClassIndex
 from .columns import apply, is_centred, most_rows
 from .inputs import Batch, Csr, Dense, is_inside
 from .locks import LockOfEstimator, ModelLock, parallel, reads, reads_row
-from .protocol import Labels, Model, Predictions, Scored, as_labels
+from .options import check_integer
+from .protocol import Labels, Mixin, Model, Predictions, Scored, as_labels
 from .state import n_bytes
 from .validation import (
     BLOCK,
@@ -45,16 +44,10 @@ def has_tree(estimator: Any) -> bool:
     return hasattr(estimator._model, "tree_table")
 
 
-class PredictionMixin:
+class PredictionMixin(Mixin):
     """Predictions, candidates, paths and diagnosis of a fitted model."""
 
     n_jobs: int | None
-    _model: Any  # a module with the functions of `protocol.Model`
-    _options: Any
-    _state: dict[str, Any]
-    _index: ClassIndex
-    n_features_in_: int
-    _from_table: Callable[[Any], Any]
     _lock: ModelLock = LockOfEstimator()  # type: ignore[assignment]
 
     @reads
@@ -432,9 +425,7 @@ class PredictionMixin:
         return Predictor(self, self._check_k(k))
 
     def _check_k(self, k) -> int:
-        if not isinstance(k, Integral) or isinstance(k, bool) or int(k) < 1:
-            raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
-        if int(k) > self._index.n_current:
+        if check_integer("k", k) > self._index.n_current:
             raise ValueError(f"k={k} is more than the {self._index.n_current} classes of the model.")
         return int(k)
 
@@ -453,12 +444,12 @@ class PredictionMixin:
         _check_scores(found.probabilities)
         if self._index.target is None:
             return found
-        return current_scores(found, self._index, joint=not getattr(self, "_multilabel", False))
+        return current_scores(found, self._index, joint=not self._multilabel)
 
     def _probabilities(self, X) -> tuple[Scored, np.ndarray]:
         """All candidates with calibrated probabilities, and for each row the probability of any other label."""
         scored = self._score(X)
-        probabilities, other = calibrated(self._state.get("calibration"), scored, getattr(self, "_multilabel", False))
+        probabilities, other = calibrated(self._state.get("calibration"), scored, self._multilabel)
         return scored._replace(probabilities=probabilities), other
 
     def _most_probable(self, X, k: int) -> tuple[np.ndarray, np.ndarray]:

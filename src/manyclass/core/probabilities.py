@@ -1,7 +1,7 @@
 """Calibrated probabilities, sets of labels with a guarantee, and the threshold for a wanted precision."""
 
 from collections.abc import Iterator
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from ..metrics import precision_threshold
 from . import calibration, conformal
 from .locks import reads, writes
-from .options import one_of
+from .options import check_integer, one_of
 from .prediction import PredictionMixin
 from .protocol import Labels, Scored
 from .validation import indicator, rows_between
@@ -91,7 +91,7 @@ class ProbabilityMixin(PredictionMixin):
         rows = calibration.held_out(self._scored(X), truth, weights)
         if not len(rows.probabilities):
             raise ValueError("no row has a candidate to calibrate: all classes that have rows were removed.")
-        group = calibration.fit(method, rows, getattr(self, "_multilabel", False))
+        group = calibration.fit(method, rows, self._multilabel)
         self._state = {**self._state, "calibration": group}
 
     def _scored(self, X, beam: int = 0) -> Iterator[Scored]:
@@ -176,10 +176,9 @@ class ProbabilityMixin(PredictionMixin):
         """
         if not isinstance(coverage, Real) or not 0 < float(coverage) < 1:
             raise ValueError(f"coverage must be a number above 0 and below 1, got {coverage!r}.")
-        if not isinstance(n_clusters, Integral) or isinstance(n_clusters, bool) or n_clusters < 1:
-            raise ValueError(f"n_clusters must be an integer of at least 1, got {n_clusters!r}.")
+        check_integer("n_clusters", n_clusters)
         X = self._check_inputs(X)
-        if by_class and getattr(self, "_multilabel", False):
+        if by_class and self._multilabel:
             raise ValueError("by_class=True requires one label per row, but y is a matrix.")
         truth, n_classes = self._known_truth(X, y), len(self._index)
         beam, rest = self._paths_for_sets(X, truth, float(coverage))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from .classes import ClassIndex
 from .inputs import Batch
 from .state import State
 
@@ -23,8 +24,8 @@ class Predictions(NamedTuple):
 
     @classmethod
     def empty(cls, n_rows: int, k: int) -> "Predictions":
-        """Arrays for a kernel to fill."""
-        return cls(np.empty((n_rows, k), np.int32), np.empty((n_rows, k)), np.empty((n_rows, 4), np.int64))
+        """Arrays for a kernel to fill; labels that it leaves out have no score."""
+        return cls(np.zeros((n_rows, k), np.int32), np.full((n_rows, k), -np.inf), np.empty((n_rows, 4), np.int64))
 
 
 class Scored(NamedTuple):
@@ -59,6 +60,30 @@ def as_labels(labels: Any) -> Labels:
 def rows_of(batch: Batch) -> int:
     """Number of rows of a batch."""
     return len(batch.values) if len(batch) == 1 else len(batch[0]) - 1
+
+
+class Mixin:
+    """What the mixins of an estimator use of each other and of its base class."""
+
+    _model: Any  # a module with the functions of `Model`
+    _options: Any
+    _state: State
+    _index: ClassIndex
+    _multilabel = False  # whether rows have several labels
+    _slim = False
+    _extra: dict[str, Any] = {}  # "reading": how the training file was read; further JSON for who trained the model
+    _names: list[str] | None = None  # of the columns of y
+    n_features_in_: int
+    _batch: Any
+    _check_inputs: Any
+    _check_options: Any
+    _from_table: Any
+    _names_at: Any
+    _predict: Any
+    _prediction_options: Any
+    _probabilities: Any
+    _scoring_blocks: Any
+    get_params: Any
 
 
 class Model(Protocol):
@@ -112,8 +137,8 @@ class Model(Protocol):
         """(options, state): the most labels scored per row."""
 
     @property
-    def memory(self) -> Callable[[Any, int, int], int]:
-        """(options, n_features, n_classes): approximate bytes of a trained model."""
+    def memory(self) -> Callable[..., int]:
+        """(options, n_features, n_classes[, n_rows or None, n_epochs]): approximate bytes of a trained model."""
 
     @property
     def check(self) -> Callable[..., None]:

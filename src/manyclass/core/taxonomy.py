@@ -1,6 +1,6 @@
 """Taxonomies: a tree over the labels that the user has, and predictions of its inner nodes where a label is unsure."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Annotated, Any, NamedTuple
 
@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from ..io.texts import find_text, pack_texts, replace_text, unpack_texts
 from .invariants import need, need_range
 from .locks import reads
-from .state import Array, Field, State
+from .protocol import Mixin
+from .state import Array, Field
 from .validation import is_missing
 
 SEPARATOR = ">"
@@ -337,16 +338,9 @@ class PathPredictions(NamedTuple):
     keys: np.ndarray
 
 
-class TaxonomyMixin:
+class TaxonomyMixin(Mixin):
     """`taxonomy_` and `predict_path`."""
 
-    _state: State
-    _index: Any
-    _model: Any
-    _multilabel: bool
-    _check_inputs: Callable[[Any], Any]
-    _scoring_blocks: Callable[..., Any]
-    _probabilities: Callable[[Any], Any]
     _known_taxonomy: tuple[Any, Any] = (None, None)  # arrays, and the taxonomy made from them
     _known_nodes: tuple[Any, Any, Any] = (None, None, None)  # a taxonomy, labels, and their nodes
 
@@ -400,7 +394,7 @@ class TaxonomyMixin:
         if not isinstance(confidence, Real) or isinstance(confidence, bool) or not 0 < float(confidence) <= 1:
             raise ValueError(f"confidence must be a number above 0 and up to 1, got {confidence!r}.")
         X = self._check_inputs(X)
-        if getattr(self, "_multilabel", False):
+        if self._multilabel:
             raise ValueError(
                 "predict_path requires one label per row; this model was fitted with a matrix y. Several labels of a "
                 "row can be true at once, so that the probability of a group is not the sum of those of its labels."

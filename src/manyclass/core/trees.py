@@ -1,5 +1,7 @@
 """A tree as parallel arrays: node 0 is the root, nodes are created when first visited."""
 
+from typing import Any
+
 import numpy as np
 
 from ..jit import device
@@ -18,6 +20,18 @@ def paths_to(parent: np.ndarray, ends: np.ndarray) -> list[np.ndarray]:
         level = np.where(level >= 0, parent[level], -1)
         passed.append(level)
     return [np.unique(row[row >= 0]) for row in np.concatenate(passed, axis=1)]
+
+
+def describe_node(state: dict, node: Any) -> dict[str, Any]:
+    """A node of a tree whose nodes have counts and candidates, as a row of `tree_table`."""
+    tree, counts, candidates = state["tree"], state["counts"], state["candidates"]
+    return {
+        "node": int(node),
+        "parent": int(tree.parent[node]),
+        "depth": int(tree.depth[node]),
+        "mass": float(counts.total[node]),
+        "labels": candidates.label[node, : candidates.size[node]],
+    }
 
 
 @device

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .classes import ClassIndex, check_free
 from .locks import reads, writes
-from .protocol import Predictions, Scored
+from .protocol import Mixin, Predictions, Scored
 from .taxonomy import renamed
 from .validation import check_labels, without_padding
 
@@ -105,14 +105,8 @@ def joined_columns(matrix: sp.csr_array, index: ClassIndex) -> sp.csr_array:
 # -- changes -------------------------------------------------------------------------------------------------------
 
 
-class VocabularyMixin:
+class VocabularyMixin(Mixin):
     """`add_classes`, `remove_classes`, `rename_classes` and `merge_classes` of all classifiers."""
-
-    _model: Any
-    _index: ClassIndex
-    _names: list[str] | None
-    _slim: bool
-    _state: dict[str, Any]
 
     @writes
     def add_classes(self, classes):
@@ -161,7 +155,7 @@ class VocabularyMixin:
             )
         if new and self._slim:
             raise ValueError("This is a slim model, which cannot learn rows of a new class: change the full model.")
-        if self._is_multilabel and self._names is None and not _continues(columns, len(self._index)):
+        if self._multilabel and self._names is None and not _continues(columns, len(self._index)):
             raise ValueError(
                 f"The labels are column numbers: new ones must follow the last one, {len(self._index) - 1}."
             )
@@ -238,7 +232,7 @@ class VocabularyMixin:
         if self._names is not None:
             check_free(changes, self._places())
             self._names = [str(changes.get(number, name)) for number, name in enumerate(self._names)]
-        elif self._is_multilabel:
+        elif self._multilabel:
             raise ValueError("The labels are column numbers without names: there is nothing to rename.")
         else:
             state = self._state
@@ -301,10 +295,6 @@ class VocabularyMixin:
         if self._names is not None:
             return [self._names[number] for number in numbers.tolist()]
         return self._index.array[numbers].tolist()
-
-    @property
-    def _is_multilabel(self) -> bool:
-        return bool(getattr(self, "_multilabel", False))
 
     def _redirect(self, target: np.ndarray) -> None:
         """Take over what classes stand for; the guarantee of `predict_set` was for the classes before."""

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.base import check_classes
 from ..core.calibration import FEWEST
 from ..core.invariants import check_training
 from ..core.multilabel import params_for_threshold, rows_for_threshold
@@ -279,13 +280,7 @@ random_state
                 raise ValueError("y has no label in any row: there is nothing to learn.")
             return np.arange(info.n_columns), None
         classes = run.get(run.combine(np.union1d, run.each(labels_in, [checked])))
-        if len(classes) < 2:
-            raise ValueError(f"{type(self).__name__} requires at least two classes, y has 1 class: {classes[0]}.")
-        if isinstance(self.class_weight, dict):
-            known = set(classes.tolist())
-            unknown = [label for label in self.class_weight if label not in known]
-            if unknown:
-                raise ValueError(f"class_weight contains labels that are not in y: {unknown[:5]}.")
+        check_classes(self, classes)
         if self.class_weight != "balanced":
             return classes, self.class_weight
         counts = run.get(run.combine(add, run.each(count_labels, [checked], run.share(classes))))

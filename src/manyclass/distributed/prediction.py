@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..core.options import check_integer
 from ..estimators import load_model
 
 try:
@@ -19,7 +20,7 @@ except ImportError as error:
 
 def predict_blocks(model: Any, X: Any) -> Any:
     """The best label of each row of a Dask array."""
-    if getattr(model, "_multilabel", False):
+    if model._multilabel:
         raise ValueError("predict returns one label per row; the model has several: use predict_topk.")
     from dask import delayed
 
@@ -121,9 +122,8 @@ class TopK:
     """
 
     def __init__(self, path: str | PathLike, k: int = 5, keep: str | Iterable[str] = ()) -> None:
-        if not isinstance(k, (int, np.integer)) or k < 1:
-            raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
-        self.path, self.k, self.keep = fspath(path), int(k), (keep,) if isinstance(keep, str) else tuple(keep)
+        self.path, self.k = fspath(path), check_integer("k", k)
+        self.keep = (keep,) if isinstance(keep, str) else tuple(keep)
 
     def __call__(self, table: Any) -> Any:
         """The predictions of a table: Arrow for an Arrow table or batch, else a pandas data frame."""

@@ -12,14 +12,14 @@ from sklearn.base import clone
 
 from ..core.classes import ClassIndex
 from ..core.columns import ColumnScaling, apply, as_matrix, column_sizes, column_sums, columns_of, larger
-from ..core.inputs import Csr
+from ..core.inputs import Csr, rows_at
 from ..core.multilabel import column_names, labels_of
 from ..core.protocol import Labels, as_labels
 from ..core.state import Array
 from ..core.steps import add
 from ..core.validation import NARROW, as_batch, is_indicator, without_padding
 from ..label_tree.estimator import LabelTreeClassifier
-from ..label_tree.parts import ALIGNED, Given, join_batches, rows_at
+from ..label_tree.parts import ALIGNED, Given, join_batches
 from ..metrics import ThresholdSearch
 from .cluster import Cluster
 

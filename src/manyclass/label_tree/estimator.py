@@ -1,16 +1,15 @@
 """Label tree as a scikit-learn estimator."""
 
 import math
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from ..core.losses import LOGISTIC, SOFTMAX
 from ..core.memory import as_bytes
 from ..core.multilabel import MultilabelClassifier
-from ..core.options import Bytes, check_options, flag, integer, real
+from ..core.options import Bytes, check_integer, check_options, flag, integer, real
 from ..core.taxonomy import as_taxonomy, to_arrays
 from ..core.validation import NARROW, without_padding
 from . import model
@@ -75,8 +74,8 @@ class LabelTreeClassifier(MultilabelClassifier):
         n_features multiplications. False: no rows are kept.
     replay : bool, default=True
         Keep earlier rows of `partial_fit` in the model (8 MB, or 4 rows per label if that is more). While the stream
-        looks sorted by label, two of them are learned again for each new row, because early labels would be forgotten
-        otherwise. In shuffled streams no row is learned again. False: keep no rows.
+        looks sorted by label, two stored rows are learned again with each new row, so that early labels are not
+        forgotten. In shuffled streams no row is learned again. False: keep no rows.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class, with one label per row; "balanced" in `fit` only.
     calibration : {"isotonic", "temperature"} or None, default=None
@@ -305,7 +304,7 @@ class LabelTreeClassifier(MultilabelClassifier):
                 if sample_weight is not None:
                     raise ValueError("sample_weight has the weights of rows, but there are only descriptions.")
                 labels, vectors = described
-                y_described = columns_of(labels, len(self._index)) if self._is_multilabel else labels
+                y_described = columns_of(labels, len(self._index)) if self._multilabel else labels
                 own = weights_of(labels, self._known_labels(), self._mean_weight())
                 return self._partial_fit(vectors, y_described, classes, own)
             self._described = described
@@ -414,7 +413,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         check_options(self, ("beam", "prior"))
         return self._options._replace(beam=int(self.beam), prior=self._number("prior", self._options.prior))
 
-    def estimate_memory(
+    def estimate_memory(  # type: ignore[override]  # the fourth argument is another one
         self, n_features, n_classes, sparse=False, multilabel=False, n_rows=None, n_nonzero=None, n_labels=1.0
     ) -> int:
         """Approximate size of a model after `fit` in bytes, before training.
@@ -450,20 +449,15 @@ class LabelTreeClassifier(MultilabelClassifier):
         >>> 5e8 < n_bytes < 2e9
         True
         """
-        bound = super().estimate_memory(n_features, n_classes, sparse, multilabel)
-        if n_rows is None and n_nonzero is None:
-            return bound
-        if not isinstance(n_rows, Integral) or int(n_rows) < 1:
-            raise ValueError(f"n_rows must be an integer of at least 1, got {n_rows!r}.")
-        n_nonzero = n_features if n_nonzero is None else n_nonzero
-        if not isinstance(n_nonzero, Real) or not 0 <= float(n_nonzero) <= n_features:
-            raise ValueError(f"n_nonzero must be a number from 0 to n_features, got {n_nonzero!r}.")
-        other = clone(self)
-        other._multilabel, other._n_columns = bool(multilabel), n_classes if multilabel else None
-        options = other._resolve_options(int(n_features), sparse, 0)
-        if not isinstance(n_labels, Real) or not 0 < float(n_labels) <= n_classes:
-            raise ValueError(f"n_labels must be a number above 0 and up to n_classes, got {n_labels!r}.")
-        size = Size(int(n_rows), float(n_nonzero), float(n_labels))
+        options, size = self._options_of_size(n_features, n_classes, sparse, multilabel), None
+        if n_rows is not None or n_nonzero is not None:
+            check_integer("n_rows", n_rows)
+            n_nonzero = n_features if n_nonzero is None else n_nonzero
+            if not isinstance(n_nonzero, Real) or not 0 <= float(n_nonzero) <= n_features:
+                raise ValueError(f"n_nonzero must be a number from 0 to n_features, got {n_nonzero!r}.")
+            if not isinstance(n_labels, Real) or not 0 < float(n_labels) <= n_classes:
+                raise ValueError(f"n_labels must be a number above 0 and up to n_classes, got {n_labels!r}.")
+            size = Size(int(n_rows), float(n_nonzero), float(n_labels))
         return memory(options, int(n_features), int(n_classes), size)
 
 

@@ -14,6 +14,7 @@ from scipy.special import expit
 from sklearn.utils.extmath import row_norms
 
 from ..core.columns import as_matrix
+from ..core.inputs import rows_at
 from ..core.state import Scale, Seen, State, make
 from ..core.steps import Here, add, one_blas_thread
 from .fit_kernels import Pairs, Start, Trained, Weights, fit_nodes, left_out_scores
@@ -41,7 +42,6 @@ from .parts import (
     prepare,
     router_pairs,
     row_lengths,
-    rows_at,
     sparse_sums,
     sums,
     take,

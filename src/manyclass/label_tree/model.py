@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from ..core.columns import dense
 from ..core.explanation import Parts
-from ..core.inputs import Batch, Csr, Dense
+from ..core.inputs import Batch, Csr, rows_from
 from ..core.invariants import check_scale, check_seen, need, need_range
 from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
 from ..core.precision import RUN
@@ -262,16 +262,10 @@ def _search(options: Options, state: State, batch: Batch, k: int) -> Predictions
         labels, scores = np.empty(shape, np.int32), np.empty(shape)
         for number, tree in enumerate(trees):
             found = Found(no_leaves[own], labels[number], scores[number], out.work[own])
-            predict_batch(*tree, state["scale"], _rows(batch, own), options, found, False)
+            predict_batch(*tree, state["scale"], rows_from(batch, own.start, own.stop), options, found, False)
         merge_batch(labels, scores, not options.multilabel, out.labels[own], out.scores[own])
     out.work[:, 0] //= len(trees)  # depth is not a sum
     return out
-
-
-def _rows(batch: Batch, own: slice) -> Batch:
-    if isinstance(batch, Dense):
-        return Dense(batch.values[own])
-    return batch._replace(indptr=batch.indptr[own.start : own.stop + 1])
 
 
 def predict(options: Options, state: State, batch: Batch, k: int, n_classes: int) -> Predictions:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from ..core.columns import as_matrix
 from ..core.exact import add_products, grid, on_grid, two_parts
-from ..core.inputs import Batch, Csr, Dense
+from ..core.inputs import Batch, Csr, Dense, rows_at, rows_from
 from ..core.locks import parallel
 from ..core.memory import mapped
 from ..core.protocol import Labels
@@ -325,7 +325,7 @@ def leaf_pairs(
             size = last - first
             nothing = np.empty((size, 0), np.int32), np.empty((size, 0)), np.zeros((size, 4), int)
             found = Found(reached[first - begin : last - begin], *nothing)
-            predict_batch(tree, blocks, scale, _rows_between(batch, first, last), options, found, True)
+            predict_batch(tree, blocks, scale, rows_from(batch, first, last), options, found, True)
 
         parallel(reach, list(range(begin, end, ALIGNED)), n_jobs=n_jobs)
         chosen = reached >= 0
@@ -390,13 +390,6 @@ def _read(place: tuple[int, int], file: Any) -> Pairs:
     return Pairs(*arrays)
 
 
-def _rows_between(batch: Batch, first: int, last: int) -> Batch:
-    """Rows first..last-1, sharing their arrays."""
-    if isinstance(batch, Dense):
-        return Dense(batch.values[first:last])
-    return Csr(batch.indptr[first : last + 1], batch.indices, batch.values)
-
-
 def _pairs(others: Array, keys: Array, places: Array, n_rows: int) -> Pairs:
     """Pairs sorted by node and row, each once. A key is node x n_rows + row; those of true outputs come with places."""
     known = np.concatenate([others, keys])
@@ -447,16 +440,6 @@ def take_rows(part: Part, pairs: Pairs, nodes: Array) -> Piece:
     one_label = len(part.labels.label) == len(part.rows.factor)
     label = part.labels.label[chosen] if one_label else whole.label
     return Piece(rows, whole.pairs._replace(row=row.astype(np.int32)), part.first + chosen.astype(np.int64), label)
-
-
-def rows_at(batch: Batch, chosen: Array) -> Batch:
-    """Some rows."""
-    if isinstance(batch, Dense):
-        return Dense(batch.values[chosen])
-    sizes = batch.indptr[chosen + 1] - batch.indptr[chosen]
-    indptr = np.concatenate([[0], np.cumsum(sizes)])
-    at = np.arange(indptr[-1]) + np.repeat(batch.indptr[chosen] - indptr[:-1], sizes)
-    return Csr(indptr, batch.indices[at], batch.values[at])
 
 
 def join_batches(batches: list[Batch]) -> Batch:

@@ -3,7 +3,7 @@
 from ..core.base import ManyClassifier
 from ..core.learners import resolve
 from ..core.online_trees import ROUTER_LEARNER, ROUTER_LOSSES, OnlineTreeMixin
-from ..core.options import EPOCH_CONSTRAINTS, flag, integer, one_of, real
+from ..core.options import EPOCH_CONSTRAINTS, flag, integer, one_of, real, resolved
 from ..core.trees import DEEPEST
 from . import model
 
@@ -52,42 +52,15 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         Limit of 2**table_bits weights, 8 to 40 bits. If nodes x features exceed it, weights are hashed.
     n_epochs : int, default=20
         Passes over the rows in `fit`, at least 1.
-    shuffle : bool, default=True
-        Whether `fit` shuffles the rows before each epoch.
-    replay : bool, default=True
-        Keep earlier rows of `partial_fit` in the model (8 MB, or 4 rows per label if that is more). While the stream
-        looks sorted by label, two of them are learned again for each new row, because early labels would be forgotten
-        otherwise. In shuffled streams no row is learned again. False: keep no rows.
-    class_weight : dict, "balanced" or None, default=None
-        Weight of each class. "balanced" works in `fit` only.
-    early_stopping : bool, default=False
-        Hold out a tenth of the rows in `fit`, stop after two epochs without improvement on them, and keep the best
-        epoch.
-    calibration : {"isotonic", "temperature"} or None, default=None
-        Calibrate probabilities in `fit` on a tenth of the rows, at most 10,000, which are then not learned. To learn
-        all rows, call `calibrate` with other rows instead.
-    random_state : int, RandomState or None, default=None
-        Seed of the shuffling. The same int gives the same model, byte for byte.
+    shuffle, replay, class_weight, early_stopping, calibration, random_state, verbose
+        As in `RecallTreeClassifier`.
     n_jobs : int, default=1
         Threads for prediction, -1 for all cores. Training uses one.
-    verbose : int, default=0
-        1 prints progress to standard error.
 
     Attributes
     ----------
-    classes_ : ndarray
-        Labels: sorted by `fit`, new ones appended by `partial_fit`.
-    history_ : list of dict
-        For each epoch of `fit`: `progressive_error`, the share of rows predicted wrongly just before they were learned,
-        and `validation_accuracy` with early stopping.
-    progressive_error_ : float
-        The same share over the last epoch of `fit` and all later calls of `partial_fit`.
-    n_epochs_ : int
-        Number of epochs of `fit`; with early stopping, the best epoch, which is kept.
-    n_bytes_ : int
-        Size of the model in bytes.
-    n_features_in_ : int
-        Number of features.
+    classes_, history_, progressive_error_, n_epochs_, n_bytes_, n_features_in_
+        As in `RecallTreeClassifier`.
 
     Notes
     -----
@@ -168,15 +141,6 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         if self.rules == "paper" and self.swap:
             raise ValueError("rules='paper' requires swap=False: the tree of 2013 has no swaps.")
         learner = resolve(self.learner, n_features=n_features, sparse=sparse, auto=ROUTER_LEARNER)
-        return model.Options(
-            swap=bool(self.swap),
-            swap_resistance=float(self.swap_resistance),
-            nodes_per_class=float(self.nodes_per_class),
-            split_mass=float(self.split_mass),
-            max_depth=DEEPEST if self.max_depth == "auto" else int(self.max_depth),
-            descent=model.DESCENTS[self.descent],
-            loss=ROUTER_LOSSES[self.loss],
-            table_bits=int(self.table_bits),
-            **learner.as_options(),
-            rules=model.RULES[self.rules],
-        )
+        codes = {"descent": model.DESCENTS, "loss": ROUTER_LOSSES, "rules": model.RULES}
+        max_depth = DEEPEST if self.max_depth == "auto" else self.max_depth
+        return resolved(self, model.Options, codes, max_depth=max_depth, **learner.as_options())

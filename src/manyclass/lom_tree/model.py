@@ -50,9 +50,9 @@ def learn(options: Options, state: State, batch: Batch, labels, weights, epoch: 
         state.update(online.grown(state, NEW_NODES, new_entries(options), options)[0])
 
 
-def memory(options: Options, n_features: int, n_classes: int, n_learned: int | None = None) -> int:
-    """Approximate bytes of a trained model; `n_learned` is the number of rows times epochs."""
-    size = online.expected_size(options, n_classes, n_learned)
+def memory(options: Options, n_features: int, n_classes: int, n_rows: int | None = None, n_epochs: int = 20) -> int:
+    """Approximate bytes of a trained model; by default of one that has learned 100 rows per class."""
+    size = online.expected_size(options, n_classes, n_rows, n_epochs)
     return online.bytes_of(size, n_features, 16 + 32 + 12 + 12 * online.SLOTS, 32, options)
 
 

@@ -7,7 +7,7 @@ rows they are conservative: the p-value is too large and the interval too wide.
 from math import sqrt
 from operator import index
 
-from scipy.special import erfc, ndtri
+from scipy.special import erfc
 from scipy.stats import binomtest
 
 
@@ -146,9 +146,9 @@ def difference_interval(
     wrong_a, n_a, wrong_b, n_b = _check_counts(wrong_a, n_a, wrong_b, n_b)
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence must be between 0 and 1, got {confidence}.")
-    z = float(ndtri((1.0 + confidence) / 2.0))
     rate_a, rate_b = wrong_a / n_a, wrong_b / n_b
-    (low_a, high_a), (low_b, high_b) = _wilson(rate_a, n_a, z), _wilson(rate_b, n_b, z)
+    low_a, high_a = binomtest(wrong_a, n_a).proportion_ci(confidence, "wilson")
+    low_b, high_b = binomtest(wrong_b, n_b).proportion_ci(confidence, "wilson")
     below = sqrt((rate_a - low_a) ** 2 + (high_b - rate_b) ** 2)
     above = sqrt((high_a - rate_a) ** 2 + (rate_b - low_b) ** 2)
     return rate_a - rate_b - below, rate_a - rate_b + above
@@ -161,12 +161,3 @@ def _check_counts(*counts: int) -> tuple[int, int, int, int]:
         if n < 1 or not 0 <= wrong <= n:
             raise ValueError(f"wrong_{name} must be in 0..n_{name} and n_{name} positive, got {wrong} of {n}.")
     return wrong_a, n_a, wrong_b, n_b
-
-
-def _wilson(rate: float, n: int, z: float) -> tuple[float, float]:
-    """Wilson's score interval of one rate."""
-    middle = rate + z * z / (2 * n)
-    half = z * sqrt(rate * (1.0 - rate) / n + (z / (2 * n)) ** 2)
-    scale = 1.0 + z * z / n
-    # Rounding must not move a limit to the wrong side of the rate.
-    return min(rate, max(0.0, (middle - half) / scale)), max(rate, min(1.0, (middle + half) / scale))

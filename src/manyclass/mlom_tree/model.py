@@ -61,7 +61,7 @@ def predict(options: Options, state: State, batch: Batch, k: int, n_classes: int
     """The k best labels of all rows; without guests only the first has a score."""
     if options.guests:
         return online.predict(options, state, batch, k, n_classes)
-    found = online.no_predictions(rows_of(batch), k)
+    found = Predictions.empty(rows_of(batch), k)
     kernels.predict_classes(_model(state), batch, n_classes, found)
     return found
 
@@ -89,12 +89,12 @@ def explain(options: Options, state: State, batch: Batch, labels: list[int]) -> 
     return online.parts_of_leaf(state, batch, paths(options, state, batch)[0], scores, labels)
 
 
-def memory(options: Options, n_features: int, n_classes: int, n_learned: int | None = None) -> int:
-    """Approximate bytes of a trained model; `n_learned` is the number of rows times epochs."""
+def memory(options: Options, n_features: int, n_classes: int, n_rows: int | None = None, n_epochs: int = 20) -> int:
+    """Approximate bytes of a trained model; by default of one that has learned 100 rows per class."""
     depth = max(1.0, math.log2(n_classes))
     if not options.guests:
         return online.bytes_of(online.Size(1.1 * n_classes, 7.0 * n_classes * depth), n_features, 32, 54, options)
-    splits, entries = online.expected_size(options, n_classes, n_learned)  # besides the splits for classes
+    splits, entries = online.expected_size(options, n_classes, n_rows, n_epochs)  # besides the splits for classes
     size = online.Size(splits + n_classes, entries + 7.0 * n_classes * depth)
     return online.bytes_of(size, n_features, 32 + 32 + 12 + 12 * online.SLOTS, 54, options)
 

@@ -3,7 +3,7 @@
 from ..core.base import ManyClassifier
 from ..core.learners import resolve
 from ..core.losses import LOSSES
-from ..core.options import EPOCH_CONSTRAINTS, integer, one_of
+from ..core.options import EPOCH_CONSTRAINTS, integer, one_of, resolved
 from . import model
 
 
@@ -27,44 +27,18 @@ class OneAgainstAllClassifier(ManyClassifier):
         AdaGrad. With `rank`, AdaGrad with the rate of this learner.
     table_bits : int, default=28
         Limit of 2**table_bits weights, 8 to 40 bits. If features x classes exceed it, features are hashed.
-    n_epochs : int, default=10
-        Passes over the rows in `fit`, at least 1.
-    shuffle : bool, default=True
-        Whether `fit` shuffles the rows before each epoch.
-    replay : bool, default=True
-        Keep earlier rows of `partial_fit` in the model (8 MB, or 4 rows per label if that is more). While the stream
-        looks sorted by label, two of them are learned again for each new row, because early labels would be forgotten
-        otherwise. In shuffled streams no row is learned again. False: keep no rows.
-    class_weight : dict, "balanced" or None, default=None
-        Weight of each class. "balanced" works in `fit` only.
-    early_stopping : bool, default=False
-        Hold out a tenth of the rows in `fit`, stop after two epochs without improvement on them, and keep the best
-        epoch.
-    calibration : {"isotonic", "temperature"} or None, default=None
-        Calibrate probabilities in `fit` on a tenth of the rows, at most 10,000, which are then not learned. To learn
-        all rows, call `calibrate` with other rows instead.
+    n_epochs, shuffle, replay, class_weight, early_stopping, calibration, verbose
+        As in `RecallTreeClassifier`.
     random_state : int, RandomState or None, default=None
         Seed. The same int gives the same model, byte for byte.
     n_jobs : int, default=1
         Threads for prediction, -1 for all cores. Training uses one.
-    verbose : int, default=0
-        1 prints progress to standard error.
 
     Attributes
     ----------
-    classes_ : ndarray
-        Labels: sorted by `fit`, new ones appended by `partial_fit`.
-    history_ : list of dict
-        For each epoch of `fit`: `progressive_error`, the share of rows predicted wrongly just before they were learned
-        (NaN with `n_negatives`, which does not score all classes), and `validation_accuracy` with early stopping.
-    progressive_error_ : float
-        The same share over the last epoch of `fit` and all later calls of `partial_fit`.
-    n_epochs_ : int
-        Number of epochs of `fit`; with early stopping, the best epoch, which is kept.
-    n_bytes_ : int
-        Size of the model in bytes.
-    n_features_in_ : int
-        Number of features.
+    classes_, history_, progressive_error_, n_epochs_, n_bytes_, n_features_in_
+        As in `RecallTreeClassifier`. With `n_negatives`, which does not score all classes, the
+        progressive error is NaN.
 
     Notes
     -----
@@ -122,11 +96,6 @@ class OneAgainstAllClassifier(ManyClassifier):
         self.verbose = verbose
 
     def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> model.Options:
-        return model.Options(
-            loss=LOSSES[self.loss],
-            n_negatives=int(self.n_negatives or 0),
-            rank=int(self.rank or 0),
-            table_bits=int(self.table_bits),
-            **resolve(self.learner, n_features=n_features, sparse=sparse).as_options(),
-            seed=seed,
-        )
+        learner = resolve(self.learner, n_features=n_features, sparse=sparse).as_options()
+        given = {"n_negatives": self.n_negatives or 0, "rank": self.rank or 0, "seed": seed, **learner}
+        return resolved(self, model.Options, {"loss": LOSSES}, **given)

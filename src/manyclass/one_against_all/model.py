@@ -143,7 +143,7 @@ def predict(options: Options, state: State, batch: Batch, k: int, n_classes: int
     n_best = min(k, n_known)
     found = Predictions.empty(n, k)
     found.work[:] = 0, 0, 0, n_known
-    found.labels[:, n_best:], found.scores[:, n_best:] = np.arange(n_known, n_known + k - n_best), -np.inf
+    found.labels[:, n_best:] = np.arange(n_known, n_known + k - n_best)
     for first, last in blocks(n, max(1, _BLOCK_SCORES // max(1, n_known))):
         scores = _scores(options, state, batch, first, last)
         best_columns(scores, found.labels[first:last, :n_best], found.scores[first:last, :n_best])
@@ -193,8 +193,8 @@ def width(options: Options, state: State) -> int:
     return int(state["seen"].n_labels[0])
 
 
-def memory(options: Options, n_features: int, n_classes: int) -> int:
-    """Bytes of a trained model."""
+def memory(options: Options, n_features: int, n_classes: int, n_rows: int | None = None, n_epochs: int = 1) -> int:
+    """Bytes of a trained model, whatever rows it has learned."""
     n_classes = max(_FIRST_CLASSES, n_classes)
     lines, _ = _lines(n_features, options.rank or n_classes, options.table_bits)
     weights = options.rank * (lines + n_classes) if options.rank else lines * n_classes

@@ -1,12 +1,11 @@
 """Recall Tree as a scikit-learn estimator."""
 
-from numbers import Integral
 from typing import Any
 
 from ..core.base import ManyClassifier
 from ..core.learners import NormalizedAdaGrad, resolve
 from ..core.losses import LOSSES
-from ..core.options import EPOCH_CONSTRAINTS, check_options, integer, one_of, real
+from ..core.options import EPOCH_CONSTRAINTS, check_options, integer, one_of, real, resolved
 from ..core.trees import DEEPEST
 from . import model
 
@@ -65,8 +64,8 @@ class RecallTreeClassifier(ManyClassifier):
         Whether `fit` shuffles the rows before each epoch.
     replay : bool, default=True
         Keep earlier rows of `partial_fit` in the model (8 MB, or 4 rows per label if that is more). While the stream
-        looks sorted by label, two of them are learned again for each new row, because early labels would be forgotten
-        otherwise. In shuffled streams no row is learned again. False: keep no rows.
+        looks sorted by label, two stored rows are learned again with each new row, so that early labels are not
+        forgotten. In shuffled streams no row is learned again. False: keep no rows.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class; "balanced" in `fit` only.
     early_stopping : bool, default=False
@@ -182,22 +181,15 @@ class RecallTreeClassifier(ManyClassifier):
                 f"rules='paper' requires arity=2, got {self.arity}: the paper has no rule for more children."
             )
         learner = resolve(self.learner, n_features=n_features, sparse=sparse)
-        return model.Options(
-            n_candidates=-1 if self.n_candidates == "auto" else int(self.n_candidates),
-            max_depth=-1 if self.max_depth == "auto" else int(self.max_depth),
-            arity=int(self.arity),
-            bernstein=-1.0 if bernstein is None else float(bernstein),
-            path_features=model.PATH_FEATURES[self.path_features],
-            beam=int(self.beam),
-            loss=LOSSES[self.loss],
-            update=learner.update,
-            rate=float(learner.rate),
-            decay=float(learner.decay),
-            router_update=_ROUTER_LEARNER.update,
-            router_rate=_ROUTER_LEARNER.rate,
-            router_decay=_ROUTER_LEARNER.decay,
-            table_bits=int(self.table_bits),
-            rules=model.RULES[self.rules],
+        return resolved(
+            self,
+            model.Options,
+            {"path_features": model.PATH_FEATURES, "loss": LOSSES, "rules": model.RULES},
+            n_candidates=-1 if self.n_candidates == "auto" else self.n_candidates,
+            max_depth=-1 if self.max_depth == "auto" else self.max_depth,
+            bernstein=-1.0 if bernstein is None else bernstein,
+            **learner.as_options(),
+            **{f"router_{name}": value for name, value in _ROUTER_LEARNER.as_options().items()},
         )
 
     def _prediction_options(self) -> model.Options:
@@ -212,35 +204,3 @@ class RecallTreeClassifier(ManyClassifier):
         for name in ("n_candidates", "max_depth"):  # files of format 1 and 2 have None for "auto"
             out[name] = "auto" if out.get(name) is None else out[name]
         return out
-
-    def estimate_memory(self, n_features, n_classes, sparse=False, n_rows=None) -> int:
-        """Approximate size of a trained model in bytes, before training.
-
-        Parameters
-        ----------
-        n_features, n_classes : int
-            Size of the problem.
-        sparse : bool, default=False
-            Whether the data will be sparse; `learner="auto"` depends on it.
-        n_rows : int, optional
-            Number of rows to learn from; further epochs add little. The default is 20 per class.
-
-        Returns
-        -------
-        n_bytes : int
-            The actual size after training is `n_bytes_`. It also depends on the number of nodes at which the rows of
-            a class arrive, which cannot be known in advance.
-
-        Examples
-        --------
-        >>> from manyclass import RecallTreeClassifier
-        >>> RecallTreeClassifier().estimate_memory(n_features=128, n_classes=1000) < 10_000_000
-        True
-        """
-        usual = super().estimate_memory(n_features, n_classes, sparse)
-        if n_rows is None:
-            return usual
-        if not isinstance(n_rows, Integral) or int(n_rows) < 1:
-            raise ValueError(f"n_rows must be an integer of at least 1, got {n_rows!r}.")
-        options = self._resolve_options(int(n_features), sparse, 0)
-        return model.memory(options, int(n_features), int(n_classes), int(n_rows))

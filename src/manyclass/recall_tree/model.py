@@ -18,13 +18,13 @@ from ..core.held import hold
 from ..core.inputs import Batch, Dense
 from ..core.invariants import check_bank, check_candidates, check_scale, check_seen, need, need_no_pruning, need_range
 from ..core.labels import LabelSet, check_table, find, move_table, refill
-from ..core.learners import HIGHEST_RATE
+from ..core.learners import HIGHEST_RATE, at_epoch
 from ..core.linear import bank_bytes, grow_bank, make_bank, slim_bank, weights_of
 from ..core.locks import uninterrupted
 from ..core.losses import LOSSES, probabilities_batch
 from ..core.protocol import Predictions, Scored, rows_of
 from ..core.state import Candidates, Counts, LabelTable, Linear, Scale, Seen, State, Tree, copy, cut, make, resize
-from ..core.trees import DEEPEST
+from ..core.trees import DEEPEST, describe_node
 from ..core.updates import ADAGRAD, NORMALIZED_ADAGRAD, SGD, is_adaptive
 from . import batches, kernels
 from .kernels import BIAS, CROSSED, OFF, PRINTED, SHARES, STOP, Entropies, Fan, Lists, Nodes, Options, Rows, Scratch
@@ -126,10 +126,8 @@ def _make_lists(options: Options, state: State, n_rows: int = 1, n_labels: int =
 
 def learn(options: Options, state: State, batch: Batch, labels, weights, epoch: int = 0, n_jobs: int = 1) -> None:
     """Learn all rows in order and enlarge arrays when a kernel stops for it. Mutates: state."""
-    options = options._replace(
-        rate=max(options.rate * options.decay**epoch, 1e-30),  # no step must become 0
-        router_rate=max(options.router_rate * options.router_decay**epoch, 1e-30),
-    )
+    router_rate = max(options.router_rate * options.router_decay**epoch, 1e-30)  # no step must become 0
+    options = at_epoch(options, epoch)._replace(router_rate=router_rate)
     rows, n_features = Rows(batch, labels, weights), len(state["scale"].inverse)
     few_wide_rows = n_features > _WIDE and 256 * len(labels) < n_features
     if options.path_features != OFF or few_wide_rows:
@@ -298,14 +296,19 @@ def _grouping_level(options: Options, state: State, n_rows: int) -> int:
 
 def score(options: Options, state: State, batch: Batch) -> Scored:
     """All candidates of all rows with their probabilities."""
+    (labels, scores, sizes), _ = _candidates(options, state, batch)
+    probabilities_batch(scores, sizes, options.loss)
+    used = np.arange(labels.shape[1]) < sizes[:, None]
+    return Scored(sizes, labels[used], scores[used])
+
+
+def _candidates(options: Options, state: State, batch: Batch) -> tuple[tuple[np.ndarray, ...], Lists]:
+    """The labels, scores and numbers of the candidates of all rows; the lists of the last row."""
     n, most = rows_of(batch), width(options, state)
     found = np.empty((n, most), np.int32), np.empty((n, most)), np.empty(n, np.int64)
     scratch, lists = _make_scratch(options, state), _make_lists(options, state)
     kernels.candidates_batch(_nodes(options, state), state["scorer"], batch, options, scratch, lists, found)
-    labels, scores, sizes = found
-    probabilities_batch(scores, sizes, options.loss)
-    used = np.arange(most) < sizes[:, None]
-    return Scored(sizes, labels[used], scores[used])
+    return found, lists
 
 
 def paths(options: Options, state: State, batch: Batch) -> list[np.ndarray]:
@@ -318,13 +321,9 @@ def paths(options: Options, state: State, batch: Batch) -> list[np.ndarray]:
 
 def explain(options: Options, state: State, batch: Batch, labels: list[int]) -> list[Parts]:
     """The scores of some labels for a single row, in parts; the path features of each node are a term."""
-    most, feature_value = width(options, state), values_of(batch)
-    found = np.empty((1, most), np.int32), np.empty((1, most)), np.empty(1, np.int64)
-    scratch, lists = _make_scratch(options, state), _make_lists(options, state)
-    kernels.candidates_batch(_nodes(options, state), state["scorer"], batch, options, scratch, lists, found)
-    n = int(found[2][0])
-    home = dict(zip(found[0][0, :n].tolist(), lists.home[:n].tolist(), strict=True))
-    return [_parts_of(options, state, feature_value, label, home.get(label)) for label in labels]
+    (found, _, sizes), lists = _candidates(options, state, batch)
+    home = dict(zip(found[0, : sizes[0]].tolist(), lists.home[: sizes[0]].tolist(), strict=True))
+    return [_parts_of(options, state, values_of(batch), label, home.get(label)) for label in labels]
 
 
 def _parts_of(options: Options, state: State, row: tuple, label: int, home: int | None) -> Parts:
@@ -369,18 +368,8 @@ def _step(options: Options, state: State, row: tuple, node: int, child: int) -> 
 
 def tree_table(state: State, max_depth: int | None = None) -> list[dict]:
     """The nodes down to a depth, parents before children, with their heaviest labels."""
-    tree, counts, candidates = state["tree"], state["counts"], state["candidates"]
-    return [
-        {
-            "node": node,
-            "parent": int(tree.parent[node]),
-            "depth": int(tree.depth[node]),
-            "mass": float(counts.total[node]),
-            "labels": candidates.label[node, : candidates.size[node]],
-        }
-        for node in range(n_nodes(state))
-        if max_depth is None or tree.depth[node] <= max_depth
-    ]
+    depth, nodes = state["tree"].depth, range(n_nodes(state))
+    return [describe_node(state, node) for node in nodes if max_depth is None or depth[node] <= max_depth]
 
 
 # -- memory --------------------------------------------------------------------------------------------------------
@@ -391,8 +380,8 @@ _SPREAD = 0.6  # on each level, the r rows of a class are at about r ** _SPREAD 
 _ROWS_PER_NODE = 12  # with the recall bound, a node is created for about so many rows
 
 
-def memory(options: Options, n_features: int, n_classes: int, n_rows: int | None = None) -> int:
-    """Approximate bytes of a trained model; by default of one that has learned 20 rows per class."""
+def memory(options: Options, n_features: int, n_classes: int, n_rows: int | None = None, n_epochs: int = 1) -> int:
+    """Approximate bytes of a trained model, by default with 20 rows per class; further epochs add little."""
     n_rows = 20 * n_classes if n_rows is None else n_rows
     n_slots = int(kernels.wanted_candidates(n_classes, options))
     depth = int(kernels.depth_limit(n_classes, n_slots, options))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from ..core.inputs import Batch, Csr, Dense, inverse_lengths
+from ..core.inputs import Batch, Dense, inverse_lengths, rows_at
 from ..core.locks import parallel
 from ..core.protocol import Labels, rows_of
 from ..core.state import Candidates, Counts, State, Tree, make
@@ -182,7 +182,7 @@ def best_depth(options: Options, nodes: list[Node], rows: Rows, held_out: np.nda
     found = np.zeros(nodes[-1].depth + 1)
     for first in range(0, len(held_out), _BLOCK):
         some = held_out[first : first + _BLOCK]
-        own, batch = Labels(rows.pointer, rows.label).rows(some), take_rows(rows.batch, some)
+        own, batch = Labels(rows.pointer, rows.label).rows(some), rows_at(rows.batch, some)
         row = np.repeat(np.arange(len(some)), np.diff(own.pointer))
         for depth in range(len(found)):
             grown = nodes_of(assemble([cut_tree(nodes, depth)]), n_features)
@@ -243,14 +243,6 @@ def find_candidates(options: Options, nodes: Nodes, classifier: Classifier | Non
     )
     candidates_batch(nodes, classifier, batch, options, out)
     return out
-
-
-def take_rows(batch: Batch, rows: np.ndarray) -> Batch:
-    """Some rows of a batch."""
-    if isinstance(batch, Dense):
-        return Dense(batch.values[rows])
-    indptr, indices = Labels(batch.indptr, batch.indices).rows(rows)
-    return Csr(indptr, indices, Labels(batch.indptr, batch.values).rows(rows).label)
 
 
 def unit_rows(options: Options, batch: Batch) -> Any:

@@ -9,11 +9,12 @@ import scipy.sparse as sp
 from ..core.explanation import Parts, values_of
 from ..core.inputs import Batch, Csr, Dense, inverse_lengths
 from ..core.invariants import check_bank, check_candidates, check_scale, check_seen, need, need_no_pruning, need_range
+from ..core.learners import at_epoch
 from ..core.linear import add_weights, bank_bytes, make_bank, slim_bank
 from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
 from ..core.protocol import Predictions, Scored, as_labels, rows_of
 from ..core.state import Candidates, Counts, Linear, Projection, Scale, Seen, State, Tree, make
-from ..core.trees import DEEPEST, paths_to
+from ..core.trees import DEEPEST, describe_node, paths_to
 from ..core.updates import ADAGRAD, NORMALIZED_ADAGRAD, SGD
 from .batches import Leaf, learn_leaf
 from .explain import explain_candidates
@@ -113,8 +114,7 @@ def fit(
     rng = np.random.default_rng(options.seed)
     for epoch in range(options.n_epochs):
         new["seen"].mass[0] = new["seen"].wrong_mass[0] = 0.0
-        slower = options._replace(rate=max(options.rate * options.decay**epoch, 1e-30))
-        _learn(slower, new, rows, rng.permutation(len(weights)), epoch)
+        _learn(at_epoch(options, epoch), new, rows, rng.permutation(len(weights)), epoch)
         report(0.5 + 0.5 * (epoch + 1) / options.n_epochs)
     state.clear()
     state.update(new)
@@ -228,18 +228,7 @@ def tree_table(state: State, max_depth: int | None = None) -> list[dict]:
     """The nodes down to a depth, parents before children, with their most frequent labels."""
     tree = state["tree"]
     nodes = np.arange(len(tree.parent)) if max_depth is None else np.flatnonzero(tree.depth <= max_depth)
-    return [_describe(state, node) for node in nodes]
-
-
-def _describe(state: State, node: Any) -> dict[str, Any]:
-    candidates = state["candidates"]
-    return {
-        "node": int(node),
-        "parent": int(state["tree"].parent[node]),
-        "depth": int(state["tree"].depth[node]),
-        "mass": float(state["counts"].total[node]),
-        "labels": candidates.label[node, : candidates.size[node]],
-    }
+    return [describe_node(state, node) for node in nodes]
 
 
 def topics(state: State, n_labels: int, depth: int | None, distinctive: bool) -> list[dict]:
@@ -252,7 +241,7 @@ def topics(state: State, n_labels: int, depth: int | None, distinctive: bool) ->
     nodes = np.flatnonzero(leaf if depth is None else tree.depth == depth)
     out = []
     for node in nodes[np.argsort(-state["counts"].total[nodes], kind="stable")]:
-        topic = _describe(state, node)
+        topic = describe_node(state, node)
         if distinctive:
             labels, masses = topic["labels"], candidates.mass[node, : candidates.size[node]]
             share = masses / max(masses.sum(), 1e-300)
