@@ -406,16 +406,20 @@ def test_a_taxonomy_brings_its_labels_together():
     assert together(hierarchy=parents) > 0.5 > 0.3 > together()
 
 
-@pytest.mark.parametrize(("noise", "C"), [(0.0, 1.0), (0.5, 0.3)])
-def test_fit_chooses_a_stronger_regularization_for_noisy_text(noise, C):
+@pytest.mark.parametrize(("noise", "n_shared", "n_own", "n_random", "C"), [
+    (0.0, 100, 5, 4, 10.0),  # labels share words, and nearly all words of a label are in each of its rows
+    (0.0, 2000, 4, 4, 1.0),
+    (0.5, 2000, 4, 4, 0.3),
+])  # fmt: skip
+def test_fit_chooses_a_stronger_regularization_for_noisier_text(noise, n_shared, n_own, n_random, C):
     rng = np.random.default_rng(0)
     n_labels, n_words = 40, 2000
     y = rng.permutation(np.repeat(np.arange(n_labels), 40))
-    words = rng.integers(0, n_words, (n_labels, 12))
+    words = rng.integers(0, n_shared, (n_labels, 6 if n_shared < n_words else 12))
     X = sp.lil_array((len(y), n_words), dtype=np.float32)
     for i, label in enumerate(y):
         own = label if rng.random() >= noise else rng.integers(n_labels)
-        X[i, rng.choice(words[own], 4)] = 1
-        X[i, rng.integers(0, n_words, 4)] = 1
+        X[i, rng.choice(words[own], n_own)] = 1
+        X[i, rng.integers(0, n_words, n_random)] = 1
     assert LabelTreeClassifier(random_state=0).fit(X.tocsr(), y)._options.C == C
     assert LabelTreeClassifier(C=0.7, random_state=0).fit(X.tocsr(), y)._options.C == 0.7
