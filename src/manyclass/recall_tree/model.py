@@ -321,9 +321,9 @@ def paths(options: Options, state: State, batch: Batch) -> list[np.ndarray]:
 
 def explain(options: Options, state: State, batch: Batch, labels: list[int]) -> list[Parts]:
     """The scores of some labels for a single row, in parts; the path features of each node are a term."""
-    (found, _, sizes), lists = _candidates(options, state, batch)
+    ((found, _, sizes), lists), row = _candidates(options, state, batch), values_of(batch)
     home = dict(zip(found[0, : sizes[0]].tolist(), lists.home[: sizes[0]].tolist(), strict=True))
-    return [_parts_of(options, state, values_of(batch), label, home.get(label)) for label in labels]
+    return [_parts_of(options, state, row, label, home.get(label)) for label in labels]
 
 
 def _parts_of(options: Options, state: State, row: tuple, label: int, home: int | None) -> Parts:
