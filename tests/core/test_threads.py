@@ -26,9 +26,10 @@ from manyclass import (
     load_model,
 )
 from manyclass.core import locks
-from manyclass.core.locks import ModelLock, parallel, reads, uninterrupted, writes
+from manyclass.core.locks import ModelLock, parallel, reads, writes
 from manyclass.core.steps import one_blas_thread
 from manyclass.estimators import ESTIMATORS
+from manyclass.interrupts import uninterrupted
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
