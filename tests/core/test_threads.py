@@ -325,6 +325,20 @@ def test_interrupts_never_damage_a_model(tmp_path):
     assert int(done.stdout) >= 30
 
 
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_copy_while_another_thread_keeps_what_it_computed(duplicate):
+    class Computes:
+        def __deepcopy__(self, memo):
+            model._known_nodes = None, None, None  # as `predict_path` does
+            return None
+
+    model = RecallTreeClassifier(random_state=0).partial_fit([[0.0], [1.0]], [0, 1])
+    model._extra = {"computes": Computes()}
+    assert "_known_nodes" not in vars(model)
+    duplicate(model)
+    assert "_known_nodes" in vars(model)
+
+
 def test_parallel_calls_keep_their_order():
     assert parallel(divmod, range(20), [3] * 20, n_jobs=4) == [divmod(i, 3) for i in range(20)]
     with pytest.raises(ZeroDivisionError):
