@@ -180,6 +180,90 @@ f(np.ones((2, 3)), np.array([3, 3]), 0)
     assert index.stat().st_size > before
 
 
+KERNEL = """
+import numpy as np
+from manyclass.core.losses import probabilities_batch as f
+arguments = np.ones((2, 3)), np.array([3, 3]), 0
+"""
+
+
+@pytest.mark.parametrize("damaged", ["nbi", "nbc"])  # the index, the code
+def test_a_damaged_cache_is_compiled_again(tmp_path, damaged):
+    program = KERNEL + "f(*arguments); print(sum(f.stats.cache_hits.values()))"
+    run(program, NUMBA_CACHE_DIR=str(tmp_path))
+    (path,) = tmp_path.rglob(f"*.probabilities_batch-*.{damaged}")
+    path.write_bytes(path.read_bytes()[:-20])
+    assert run(program, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["0"]
+    assert run(program, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["1"]
+
+
+def test_a_cache_that_cannot_be_written(tmp_path):
+    folder = tmp_path / "cache"
+    no_folder = f"import shutil; shutil.rmtree({str(folder)!r}); open({str(folder)!r}, 'w').close()\n"
+    run(f"{KERNEL}{no_folder}f(*arguments)", NUMBA_CACHE_DIR=str(folder))
+
+
+INTERRUPTED = """
+import signal
+from numba.core.typing.templates import BaseRegistryLoader
+
+usual, interrupted = BaseRegistryLoader.new_registrations, set()
+
+def interrupt(self, name):
+    for item in usual(self, name):
+        if self not in interrupted:
+            interrupted.add(self)
+            signal.raise_signal(signal.SIGINT)
+        yield item
+
+BaseRegistryLoader.new_registrations = interrupt
+signal.signal(signal.SIGINT, signal.default_int_handler)
+while True:
+    try:
+        f(*arguments)
+        break
+    except KeyboardInterrupt:
+        pass
+assert interrupted
+"""
+
+
+def test_an_interrupt_waits_for_the_compilation(tmp_path):
+    """Numba does not register again what an interrupt kept it from registering: it could compile nothing any more."""
+    run(KERNEL + INTERRUPTED, NUMBA_CACHE_DIR=str(tmp_path))
+
+
+FORKED = """
+import os, signal, threading
+from numba.core import event
+
+class Begin(event.Listener):
+    def on_start(self, event):
+        compiles.set()
+
+    def on_end(self, event):
+        pass
+
+compiles = threading.Event()
+event.register("numba:compile", Begin())
+thread = threading.Thread(target=f, args=arguments)
+thread.start()
+compiles.wait()
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    f(np.ones((2, 3), np.float32), *arguments[1:])
+    os._exit(0)
+thread.join()
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="requires fork")
+def test_a_process_that_is_forked_while_another_thread_compiles(tmp_path):
+    run(KERNEL + FORKED, NUMBA_CACHE_DIR=str(tmp_path))
+
+
 def test_another_version_of_numba_is_refused():
     program = "import numba; numba.__version__ = '0.99.1'; import manyclass.jit"
     with pytest.raises(AssertionError, match=r"requires Numba 0\.\d+ to 0\.\d+, found 0\.99\.1"):

@@ -21,13 +21,15 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numba
 from llvmlite.binding import Linkage
+
+from .interrupts import uninterrupted
 
 # The range that the tests were run with; pyproject.toml has the same one.
 OLDEST, NEWEST = (0, 68), (0, 68)
@@ -142,6 +144,17 @@ class _Cache(caching.FunctionCache):
         super().__init__(function)
         self._cache_file = _Index(self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled code; None if there is none, or if a file is damaged: it is then written again."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with suppress(OSError):  # a full disk, a folder that was removed: the next process compiles again
+            super().save_overload(sig, data)
+
 
 # -- compilation ---------------------------------------------------------------------------------------------------
 
@@ -164,6 +177,15 @@ def _compiling() -> Iterator[None]:
                 gc.enable()
 
 
+# A process that is forked while another thread compiles would wait for ever for the lock, which nobody could release.
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
+
+
 def compilations() -> Any:
     """A context manager; its `buffer` lists what was compiled since."""
     return event.install_recorder("numba:compile")
@@ -173,8 +195,14 @@ class Kernel(CPUDispatcher):
     """A compiled function that Python calls."""
 
     def compile(self, sig: Any) -> Any:
-        with _compiling():
-            return super().compile(sig)
+        """Compile the function for the given types; an interrupt comes after it: Numba might never work again."""
+
+        def work(check: Callable[[], None]) -> Any:
+            with _compiling():
+                return super(Kernel, self).compile(sig)
+
+        # Another thread would wait for ever for a lock that this one has.
+        return work(lambda: None) if global_compiler_lock.is_locked() else uninterrupted(work)
 
     def enable_caching(self) -> None:
         self._cache = _Cache(self.py_func)

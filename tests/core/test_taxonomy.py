@@ -138,6 +138,15 @@ def test_without_a_taxonomy_the_groups_are_those_of_the_learned_tree(data):
     assert set(path[-2].removesuffix(", ...").split(", ")) <= set(map(str, leaf["labels"]))
 
 
+def test_the_groups_of_the_learned_tree_leave_out_labels_without_rows(data):
+    X, y = data
+    model = LabelTreeClassifier(random_state=0).fit(X[:300], y[:300])
+    before = model.predict_path(X[300:310], confidence=0.5).keys
+    model.add_classes(range(100, 150))
+    assert (model.predict_path(X[300:310], confidence=0.5).keys == before).all()
+    assert model.taxonomy_.find([100])[0] == -1 and model.taxonomy_.find(y[:1])[0] > 0
+
+
 def test_every_estimator_predicts_paths_of_a_taxonomy_that_it_is_given(data):
     X, y = data
     model = RecallTreeClassifier(n_epochs=2, random_state=0).fit(X[:1000], y[:1000])

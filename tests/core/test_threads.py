@@ -26,9 +26,10 @@ from manyclass import (
     load_model,
 )
 from manyclass.core import locks
-from manyclass.core.locks import ModelLock, parallel, reads, uninterrupted, writes
+from manyclass.core.locks import ModelLock, parallel, reads, writes
 from manyclass.core.steps import one_blas_thread
 from manyclass.estimators import ESTIMATORS
+from manyclass.interrupts import uninterrupted
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -322,6 +323,20 @@ def test_interrupts_never_damage_a_model(tmp_path):
     done = subprocess.run([sys.executable, program, tmp_path / "m"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 30
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_copy_while_another_thread_keeps_what_it_computed(duplicate):
+    class Computes:
+        def __deepcopy__(self, memo):
+            model._known_nodes = None, None, None  # as `predict_path` does
+            return None
+
+    model = RecallTreeClassifier(random_state=0).partial_fit([[0.0], [1.0]], [0, 1])
+    model._extra = {"computes": Computes()}
+    assert "_known_nodes" not in vars(model)
+    duplicate(model)
+    assert "_known_nodes" in vars(model)
 
 
 def test_parallel_calls_keep_their_order():

@@ -20,12 +20,12 @@ from ..core.invariants import check_bank, check_candidates, check_scale, check_s
 from ..core.labels import LabelSet, check_table, find, move_table, refill
 from ..core.learners import HIGHEST_RATE, at_epoch
 from ..core.linear import bank_bytes, grow_bank, make_bank, slim_bank, weights_of
-from ..core.locks import uninterrupted
 from ..core.losses import LOSSES, probabilities_batch
 from ..core.protocol import Predictions, Scored, rows_of
 from ..core.state import Candidates, Counts, LabelTable, Linear, Scale, Seen, State, Tree, copy, cut, make, resize
 from ..core.trees import DEEPEST, describe_node
 from ..core.updates import ADAGRAD, NORMALIZED_ADAGRAD, SGD, is_adaptive
+from ..interrupts import uninterrupted
 from . import batches, kernels
 from .kernels import BIAS, CROSSED, OFF, PRINTED, SHARES, STOP, Entropies, Fan, Lists, Nodes, Options, Rows, Scratch
 
