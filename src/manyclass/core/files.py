@@ -1,5 +1,6 @@
 """`save` and `load_model`: an estimator with its options, labels and all arrays of its model in one file."""
 
+import re
 import warnings
 from dataclasses import asdict
 from numbers import Integral, Real
@@ -333,9 +334,9 @@ def _one_from_json(value: Any) -> Any:
     if "learner" in value:
         return _LEARNERS[value["learner"]](**{name: one for name, one in value.items() if name != "learner"})
     if "dtype" in value:
-        dtype = np.dtype(str(value["dtype"]))
-        need(dtype.kind in "biuf", f"the type of the predictions is {dtype}.")
-        return dtype
+        text = str(value["dtype"])  # numpy evaluates parts of other texts
+        need(re.fullmatch("[<>|=]?[biuf][0-9]{1,2}", text) is not None, f"the type of the predictions is {text!r}.")
+        return np.dtype(text)
     if "random_state" in value:
         algorithm, key, *rest = value["random_state"]
         at, has_gauss, gauss = rest

@@ -473,12 +473,18 @@ class PredictionMixin(Mixin):
     def _probabilities_of(self, X, labels: np.ndarray) -> np.ndarray:
         """The calibrated probabilities of some labels of each row; 0 for labels that were not scored."""
         out = np.zeros(labels.shape)
+        start = len(self._index) * np.arange(labels.shape[0])  # row * n_classes + label is a number of each pair
         for first, last in self._scoring_blocks(X.shape[0]):
             scored, _ = self._probabilities(rows_between(X, first, last))
-            rows = np.repeat(np.arange(first, last), scored.sizes)
-            for place in range(labels.shape[1]):
-                found = scored.labels == labels[rows, place]
-                out[rows[found], place] = scored.probabilities[found]
+            pairs = np.repeat(start[first:last], scored.sizes) + scored.labels
+            order = np.argsort(pairs)
+            pairs = np.append(pairs[order], -1)
+            for begin, end in blocks(last - first, max(1, (1 << 22) // labels.shape[1])):  # k may be very large
+                part = slice(first + begin, first + end)
+                wanted = start[part, None] + labels[part]
+                at = np.searchsorted(pairs[:-1], wanted)
+                found = pairs[at] == wanted
+                out[part][found] = scored.probabilities[order[at[found]]]
         return out
 
     def _batch(self, X) -> Batch:

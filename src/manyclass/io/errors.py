@@ -1,7 +1,14 @@
 """Errors in data files, and how they are reported."""
 
+import copyreg
 import importlib
 from types import ModuleType
+from typing import Any
+
+
+def _restored(error: Exception) -> tuple[Any, ...]:
+    """How pickle restores an error with all attributes; by default, it passes only the message to `__init__`."""
+    return copyreg.__newobj__, (type(error), *error.args), error.__dict__  # type: ignore[attr-defined]
 
 
 class DataError(ValueError):
@@ -45,6 +52,8 @@ class DataError(ValueError):
             where += f", column {column}"
         super().__init__(f"{where}: {what}")
 
+    __reduce__ = _restored
+
 
 class Fault(Exception):
     """An error whose position in the file is only partly known; the caller that knows the rest raises DataError.
@@ -55,6 +64,8 @@ class Fault(Exception):
     def __init__(self, what: str, column: int = 1, *, line: int = 0, cell: str | None = None) -> None:
         self.what, self.column, self.line, self.cell = what, column, line, cell
         super().__init__(what)
+
+    __reduce__ = _restored
 
 
 def optional_module(name: str) -> ModuleType:
