@@ -208,6 +208,14 @@ def test_a_forgotten_separator_is_recognised(call, tags):
     assert "train the model with --label-separator '|'; it was trained with one label per row." in result.err
 
 
+def test_separators_are_not_looked_for_in_very_long_labels(call):
+    Path("one.csv").write_text("text,kind\n" + "red paint,warm\nblue paint,cold\n" * 5)
+    assert call("train", "one.csv", "--label", "kind", "--text", "text", "--model", "o").code == 0
+    for n_labels, suggested in ((200, True), (202, False)):  # 999 and 1009 characters
+        Path("new.csv").write_text(f"text,kind\nred paint,{'|'.join(['warm', 'cold'] * (n_labels // 2))}\n")
+        assert ("--label-separator '|'" in call("evaluate", "o", "new.csv").err) == suggested
+
+
 def test_compare_lists_the_classes_that_change(call, digits, model):
     assert call(*TRAIN, "--model", "better", "--epochs", 3).code == 0
     result = json.loads(call("compare", "m", "better", "test.svm", "--json").out)

@@ -165,6 +165,36 @@ def test_calibration_keeps_the_predictions_and_sums_to_one(calibrated, noisy):
     assert (plain.predict_other(X) < 1e-9).all()
 
 
+def test_all_labels_have_the_probabilities_of_predict_proba(noisy):
+    X, y = noisy
+    model = RecallTreeClassifier(n_candidates=4, n_epochs=2, random_state=0).fit(X[:400], y[:400])
+    model.merge_classes({3: 5})
+    expected = np.zeros((300, 12))
+    for row, (_, labels, values) in enumerate(model._probabilities(X[i : i + 1])[0] for i in range(600, 900)):
+        expected[row, labels] = values
+    labels, probabilities = model.predict_topk(X[600:], k=11, probabilities=True)
+    np.testing.assert_array_equal(probabilities, np.take_along_axis(expected, labels, axis=1))
+    assert (probabilities == 0).any()
+
+
+def test_probabilities_of_many_labels_take_one_pass_over_the_candidates(noisy, monkeypatch):
+    passes = []
+
+    class Counted(np.ndarray):
+        def __array_ufunc__(self, ufunc, method, *inputs, **options):
+            passes.append(ufunc)
+            return getattr(ufunc, method)(*map(np.asarray, inputs), **options)
+
+    X, y = noisy
+    model = RecallTreeClassifier(random_state=0).fit(X[:400], y[:400])
+    scored, other = model._probabilities(X[600:])
+    labels, expected = model.predict_topk(X[600:], k=12, probabilities=True)
+    counted = scored._replace(labels=scored.labels.view(Counted)), other
+    monkeypatch.setattr(model, "_probabilities", lambda X: counted)
+    np.testing.assert_array_equal(model._probabilities_of(X[600:], labels), expected)
+    assert len(passes) == 1
+
+
 def test_threads_and_batches_do_not_matter(calibrated, noisy):
     _, model = calibrated
     X = noisy[0][600:]

@@ -316,6 +316,15 @@ def test_labels_of_a_matrix_are_the_numbers_of_its_columns(tmp_path):
         load_model(change(model, tmp_path / "m", lambda a, m: a["classes.number"].__setitem__(7, 15)))
 
 
+@pytest.mark.parametrize("text", ["f4, (1 2)f4", "((", "i4,i4", "O", "<U3", "<M8[s]", "f99", ""])
+def test_types_of_predictions_are_texts_that_numpy_does_not_evaluate(tmp_path, text):
+    X, y = rows()
+    model = LabelTreeClassifier(random_state=0).fit(X, np.eye(12, dtype=np.int8)[y])
+    path = change(model, tmp_path / "m", lambda a, m: m["fitted"].update(_answer_type={"dtype": text}))
+    with pytest.raises(ModelFormatError):
+        load_model(path)
+
+
 def test_whole_numbers_become_floats_where_options_are_floats(tmp_path):
     X, y = rows()
     model = LomTreeClassifier(random_state=0).fit(X, y)

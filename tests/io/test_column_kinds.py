@@ -6,7 +6,7 @@ from decimal import Decimal
 import pandas as pd
 import pytest
 
-from manyclass.io import Reading, Source
+from manyclass.io import Reading, Source, column_kinds
 from manyclass.io.column_kinds import find_kinds, is_month_first, parse_date, with_decimal_comma, with_point
 from manyclass.io.tables import table_rows
 from manyclass.io.values import is_number
@@ -14,6 +14,7 @@ from manyclass.io.values import is_number
 N = 200
 NUMBERS = [str(i * i % 37) for i in range(N)]
 DIFFERENT = [str(i * 7919 % 100_003) for i in range(N)]
+DIFFERENT_WORDS = [f"word number {i}" for i in range(2000)]
 COLUMNS = {
     "number": (NUMBERS, "numeric"),
     "some numbers": (["NA" if i % 3 else "2.5" for i in range(N)], "numeric"),
@@ -125,6 +126,22 @@ def test_a_few_cells_that_are_no_dates_are_missing():
     assert kinds["date"] == kinds["mixed dates"] == ["when"]
     assert find_kinds({"when": [*dates, *["soon"] * 20]}, True)["date"] == []
     assert parse_date("21 Nov 1999 01:30:56 +0100").year == 1999
+
+
+@pytest.mark.parametrize(
+    ("cells", "most"),
+    [(DIFFERENT_WORDS, 21), (["2024-01-01", "2024-01-02"] * 1000, 2), (["light-blue", "dark-blue"] * 1000, 2)],
+)
+def test_few_cells_are_parsed_to_find_dates(monkeypatch, cells, most):
+    parsed = []
+
+    def counted(value, month_first):
+        parsed.append(value)
+        return parse_date(value, month_first)
+
+    monkeypatch.setattr(column_kinds, "parse_date", counted)
+    find_kinds({"a": cells}, True)
+    assert 0 < len(parsed) <= most
 
 
 @pytest.mark.parametrize("options", [{"date": ("d",)}, {"weighted": True}])

@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ import zstandard
 
 from manyclass.io import DataError, Reading, Source, known_format, lines
 from manyclass.io import source as source_module
+from manyclass.io.errors import Fault
 
 N_ROWS = 5_000
 
@@ -119,6 +121,16 @@ def test_damaged_packed_files(make, packing):
             list(Source(path).chunks())
         except DataError as error:
             assert error.line is not None and error.column is not None
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_errors_can_be_pickled(refused, make, protocol):
+    errors = [refused(make("a.svm", "1 1:2\n2 1:nan\n")), DataError("a.parquet", "no", 3, place="row"),
+              Fault("no", 7, line=2, cell="price")]  # fmt: skip
+    for error in errors:
+        error.add_note("more")
+        copy = pickle.loads(pickle.dumps(error, protocol))
+        assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
 
 
 def test_what_only_pretends_to_be_packed(make, refused):

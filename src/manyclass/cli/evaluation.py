@@ -34,6 +34,7 @@ WORK = ("depth", "nodes_visited", "routers_scored", "candidates_scored", "work")
 _FREQUENCIES = (0, 1, 10, 100, 1000, float("inf"))  # limits of the groups of classes
 _SUPPORT = 5  # rows that a class must have to be listed among the worst
 _JOINED_SHARE = 0.3  # of the rows with unknown labels, before a separator is suggested
+_LONGEST_JOINED = 1000  # characters; all separators of a label are tried, so time grows with the square
 
 
 class Example(NamedTuple):
@@ -310,6 +311,7 @@ class Evaluation:
         """The separator that joins known labels in many unknown ones, an example, and their number."""
         unknown = self.unknown_labels(len(self.counts.true))
         texts = [(one["label"], one["rows"]) for one in unknown if isinstance(one["label"], str)]
+        texts = [(label, count) for label, count in texts if len(label) <= _LONGEST_JOINED]
         known = set(map(str, self.trained.labels(slice(None)))) if texts else set()
         rows: Counter[str] = Counter()
         examples: dict[str, str] = {}

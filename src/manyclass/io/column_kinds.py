@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import cache
+from itertools import islice
 from typing import Any
 
 from .values import is_number
@@ -140,7 +142,9 @@ def _detailed_kind(name: str, values: list[Any], comma: bool) -> str:
     if n_odd <= most:
         return "ignored" if _is_id(name, numbers) else "mixed" if n_odd else "numeric"
     month_first = is_month_first(known)
-    n_odd = sum(parse_date(value, month_first) is None for value in known)
+    is_odd = cache(lambda text: parse_date(text, month_first) is None)  # a text may be in many cells
+    odd = (value for value in known if not isinstance(value, date) and is_odd(str(value)))
+    n_odd = len(list(islice(odd, int(most) + 1)))  # no more are needed to know whether this is a column of dates
     if n_odd <= most:
         return "mixed dates" if n_odd else "date"
     kind = _kind(known)
