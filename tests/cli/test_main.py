@@ -41,6 +41,24 @@ def test_without_the_extra_one_line_says_what_to_install(package):
     assert done.stderr == "The command line requires: pip install 'manyclass[cli]'\n"
 
 
+@pytest.mark.parametrize("module", ["rich", "manyclass.cli.main", "manyclass.cli.data"])
+def test_an_interrupt_while_modules_are_imported(module):
+    program = """
+import sys
+
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == sys.argv[2]:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+from manyclass.cli import run
+run()
+"""
+    done = python(program, "data", module)
+    assert done.returncode == 130 and "Traceback" not in done.stderr
+
+
 def test_import_changes_no_setting():
     program = """
 import importlib, os, pkgutil, signal, warnings

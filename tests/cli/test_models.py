@@ -15,6 +15,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from manyclass import OneAgainstAllClassifier, RecallTreeClassifier, load_model
 from manyclass.cli import messages
+from manyclass.cli.files import only_writer
 
 TRAIN = ("train", "train.svm", "--features", 64, "--algorithm", "recall-tree")
 
@@ -90,6 +91,15 @@ def test_evaluate_counts_unknown_labels_as_errors(call, model):
     result = json.loads(call("evaluate", "m", "odd.svm", "--json").out)
     assert result["accuracy"] == result["candidate_recall"] == result["precision@5"] == 0
     assert "knows none of the labels" in call("evaluate", "m", "odd.svm").err
+
+
+def test_convert_waits_for_no_other_writer(call, model):
+    with only_writer("slim"):
+        result = call("convert", "m", "slim", "--slim")
+        assert (
+            result.code == 1 and "slim is being written by another process" in result.err and not Path("slim").exists()
+        )
+    assert call("convert", "m", "slim", "--slim").code == 0
 
 
 def test_evaluate_with_fewer_classes_than_k(call):

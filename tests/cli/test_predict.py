@@ -9,6 +9,7 @@ import signal
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -127,6 +128,20 @@ def test_parquet_keeps_types(call, model):
     result = call("predict", "m", "mixed.jsonl", "--keep", "id", "--output", "mixed.parquet")
     assert result.code == 1 and "does not have one type" in result.err and not Path("mixed.parquet").exists()
     assert call("predict", "m", "out.parquet", "--keep", "id", "--text", "tags").code == 1
+
+
+def test_json_lines_have_no_numbers_that_are_not_finite(call, model):
+    cell = '{"text": "red paint, NaN", "id": [1e400, {"a": -1e400, "b": 0.1}], "price": 1e400, "word": "Infinity"}'
+    Path("new.jsonl").write_text(f"{cell}\n")
+    words = ("predict", "m", "new.jsonl", "--format", "jsonl", "--top-k", 1)
+    result = call(*words, "--keep", "text", "--keep", "id", "--keep", "price", "--keep", "word")
+    assert result.code == 0, result.err
+    row = json.loads(result.out, parse_constant=pytest.fail)
+    assert row["id"] == [None, {"a": None, "b": 0.1}] and row["price"] is None
+    assert row["text"] == "red paint, NaN" and row["labels"] == ["warm"] and row["scores"][0] is not None
+    pq.write_table(pa.table({"text": ["red"] * 3, "n": [1.5, float("nan"), float("inf")]}), "new.parquet")
+    result = call("predict", "m", "new.parquet", "--format", "jsonl", "--keep", "n")
+    assert [json.loads(line, parse_constant=pytest.fail)["n"] for line in result.out.splitlines()] == [1.5, None, None]
 
 
 def test_parquet_is_read_and_written_without_the_used_columns_twice(call, model):

@@ -1,5 +1,6 @@
 """`manyclass train`: training, checkpoints, interrupts and resuming."""
 
+import gc
 import io
 import json
 import os
@@ -151,6 +152,31 @@ def test_an_interrupt_saves_a_checkpoint_and_prints_how_to_continue(call, digits
     assert call(*SVM, "--epochs", "2", "--resume").code == 0
     assert Path("m").read_bytes() == whole
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interrupt_between_two_epochs_records_each_epoch_once(call, digits, monkeypatch):
+    words = (*SVM, "--epochs", "2")
+    assert call(*words).code == 0
+    whole = Path("m").read_bytes()
+    os.unlink("m")
+    real = module.Training._end_epoch
+
+    class Interrupting(list):
+        def append(self, error):
+            super().append(error)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def end_epoch(self, *arguments):
+        self.trained.training["held_out_errors"] = Interrupting(self.trained.training["held_out_errors"])
+        real(self, *arguments)
+
+    monkeypatch.setattr(module.Training, "_end_epoch", end_epoch)
+    assert call(*words).code == 130
+    record = open_model("m.checkpoint").training
+    assert record["epochs"] == len(record["progressive_errors"]) == len(record["held_out_errors"]) == 1
+    monkeypatch.setattr(module.Training, "_end_epoch", real)
+    assert call(*words, "--resume").code == 0
+    assert Path("m").read_bytes() == whole
 
 
 def test_resume_runs_only_missing_epochs(call, digits):
@@ -335,10 +361,19 @@ def test_a_full_disk_for_temporary_files_is_named(call, digits, monkeypatch):
         def write(self, data):
             raise OSError(28, "No space left on device")
 
+        def close(self):  # what is left in a buffer cannot be written either
+            super().close()
+            raise OSError(28, "No space left on device")
+
+    ignored = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda error: ignored.append(str(error.exc_value)))
+    monkeypatch.setattr(sys, "excepthook", lambda kind, error, traceback: ignored.append(str(error)))
     monkeypatch.setattr("manyclass.cli.rows.tempfile.TemporaryFile", lambda dir: Full())
     result = call(*SVM, "--epochs", "1", "--max-memory", "0.0001")
     folder = os.path.realpath(".")
     assert f"a temporary file in {folder} could not be written (No space left on device)" in result.err
+    gc.collect()
+    assert ignored == []
     assert Path("m").read_bytes() == old
 
 

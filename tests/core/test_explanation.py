@@ -1,5 +1,6 @@
 """`explain`: the parts of a score sum to what `predict_topk` returns, for every estimator."""
 
+import io
 import json
 
 import numpy as np
@@ -202,6 +203,15 @@ def test_a_picture(text):
     drawn = [bar.get_width() for bar in ax.patches]
     assert sum(drawn) == pytest.approx(found.score - found.runner_up_score)
     assert len(ax.get_yticklabels()) == len(drawn)
+
+
+def test_dollars_in_a_picture_are_no_formulas(blobs):
+    X, y = blobs
+    clf = RecallTreeClassifier(**SMALL).fit(X, np.char.add(np.char.add(r"$\no_", y.astype(str)), "$"))
+    found = clf.explain(X[0], feature_names=[rf"${i}$ \no $\no$" for i in range(5)])
+    figure = Figure()
+    found.plot(figure.subplots())
+    figure.savefig(io.BytesIO())
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,29 @@ def test_results_that_cannot_be_stored(client, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_damaged_results_are_computed_again(tmp_path):
+    array = np.arange(3)
+    stored(str(tmp_path), _twice, array, 1.0)
+    (path,) = tmp_path.iterdir()
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:40], whole[:-1], whole + b"x",
+                    *(whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1 :] for i in range(len(whole)))):  # fmt: skip
+        path.write_bytes(damaged)
+        assert stored(str(tmp_path), _twice, array, 1.0)[0].tolist() == [0, 2, 4]
+        assert path.read_bytes() == whole
+
+
+def test_whole_results_are_used(tmp_path):
+    times = []
+
+    def counted(array):
+        times.append(1)
+        return array, np.ones(2)
+
+    first, again = (stored(str(tmp_path), counted, np.arange(3)) for _ in range(2))
+    assert len(times) == 1 and [part.tolist() for part in again] == [part.tolist() for part in first]
+
+
 def _twice(array, _):
     return (2 * array,)
 

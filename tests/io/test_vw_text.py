@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.utils import murmurhash3_32
 
-from manyclass.io import Reading, Source
+from manyclass.io import Reading, Source, sparse_text
 from manyclass.io.lines import Block
 from manyclass.io.sparse_text import VwReader
 
@@ -111,6 +111,22 @@ def test_errors_name_line_and_column(make, refused, line, column, what):
     error = refused(make("a.vw", f"1 | a\n\n{line}\n2 | b\n"), ONE)
     assert (error.line, error.column) == (3, column), error
     assert what in str(error)
+
+
+def test_words_before_the_bar_are_not_collected(make, refused, monkeypatch):
+    words, real = [], sparse_text._WORD
+
+    class Counted:
+        def finditer(self, *arguments):
+            for word in real.finditer(*arguments):
+                words.append(word)
+                yield word
+
+    monkeypatch.setattr(sparse_text, "_WORD", Counted())
+    for head in ("1 1 1 x 'tag", "1 1 1 x tag", "1 1 1 x y ", "1 1 1 x y 'tag", "1 1 1 " + "x " * 1000):
+        error = refused(make("a.vw", f"1 | a\n{head}| b\n"), ONE)
+        assert (error.line, error.column) == (2, 7) and "'x' is one word too many" in str(error)
+    assert len(words) <= 5 * 2 * 5  # each line is read twice
 
 
 def test_bytes_that_are_not_utf8(make, refused):

@@ -7,6 +7,13 @@ import sys
 def run() -> None:
     """Run the command `manyclass`."""
     try:
+        _run()
+    except KeyboardInterrupt:  # also while modules are imported
+        sys.exit(130)
+
+
+def _run() -> None:
+    try:
         import rich  # noqa: F401
         import typer  # noqa: F401
     except ImportError:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..core.model_file import ModelFormatError
 from ..io import Chunk, Source, known_format
 from ..trained import open_model
-from .files import check_model_name, check_writable, named_format, open_source, replaced_data
+from .files import check_model_name, check_writable, named_format, only_writer, open_source, replaced_data
 from .messages import CommandError
 
 
@@ -26,7 +26,8 @@ def run(source: str, target: str, reading: dict, slim: bool, prune: float, preci
         raise CommandError("nothing to convert: models require --slim, optionally with --prune and --precision.")
     check_model_name(target)
     before = os.path.getsize(source)
-    trained.save(target, slim=True, prune=prune, precision=precision)
+    with only_writer(target):
+        trained.save(target, slim=True, prune=prune, precision=precision)
     print(f"{target}: {os.path.getsize(target) / 1e6:,.2f} MB, before {before / 1e6:,.2f} MB")
 
 

@@ -243,10 +243,12 @@ def _writer(plan: Plan, layout: Layout) -> Iterator[Callable[[Sequence[Row]], No
 
 
 def _jsonl(layout: Layout, row: Row) -> str:
-    finite = [score if math.isfinite(score) else None for score in row.scores.tolist()]
-    found = {"labels": layout.labels(row), "scores": finite, **({"note": row.note} if row.note else {})}
+    found = {"labels": layout.labels(row), "scores": row.scores.tolist(), **({"note": row.note} if row.note else {})}
     kept = dict(zip(layout.kept, row.kept, strict=True))
-    return json.dumps({**kept, **found}, ensure_ascii=False, default=str) + "\n"
+    text = json.dumps({**kept, **found}, ensure_ascii=False, default=str)
+    if "NaN" in text or "Infinity" in text:  # JSON has no such numbers
+        text = json.dumps(json.loads(text, parse_constant=lambda _: None), ensure_ascii=False)
+    return text + "\n"
 
 
 def _svmlight(layout: Layout, row: Row) -> str:

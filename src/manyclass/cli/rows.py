@@ -7,7 +7,6 @@ interrupted continues with the same rows. Sparse rows that are learned at once a
 
 import os
 import tempfile
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,6 +20,7 @@ from ..core.protocol import Labels
 from ..core.validation import NARROW
 from ..io import Chunk, Reading, Source
 from ..io.errors import shown
+from ..io.lines import close_with
 from ..io.weighting import RawCounts, weigh
 from ..trained import LabelColumns
 from .messages import CommandError, stderr
@@ -289,7 +289,7 @@ class RowStore:
         self._n_bytes += _n_bytes(chunk)
         if self._file is None and self._n_bytes > self._max_bytes:
             self._file = tempfile.TemporaryFile(dir=self._folder)
-            weakref.finalize(self, self._file.close)
+            close_with(self, self._file)
             self._at_once = self._at_once and self.features.wide  # `fit` makes narrow rows dense
             self._in_order = self._in_order or self._at_once
         if self._file is not None and self._n_bytes > self._max_bytes // 4:

@@ -352,9 +352,9 @@ class Training:
                     f"Warning: the error on held-out rows ({held_error:.2f}) is far above the progressive error "
                     f"({error:.2f}). The rows may be sorted, or change over time."
                 )
+        self.busy = True  # an interrupt waits until the record is complete
         training["progressive_errors"].append(None if error != error else error)
         training["held_out_errors"].append(None if held_error != held_error else held_error)
-        self.busy = True  # an interrupt waits until the record is complete
         if epoch + 1 == self.plan.n_epochs:
             if self.plan.calibrate:
                 self._calibrate(held, y)

@@ -249,14 +249,15 @@ class Explanation:
                 f"{amount:+.2f}", (amount, bar.get_y() + bar.get_height() / 2), (3 if amount >= 0 else -3, 0),
                 textcoords="offset points", va="center", ha="left" if amount >= 0 else "right", fontsize=8,
             )  # fmt: skip
-        ax.set_yticks(range(len(bars)), [_cut(name, 30) for name, _, _ in bars])
+        ax.set_yticks(range(len(bars)), [_cut(name, 30) for name, _, _ in bars], parse_math=False)  # $ is a $
         ax.invert_yaxis()
         ax.axvline(0.0, color="black", linewidth=0.8)
         ax.margins(x=0.15)
         ax.spines[["top", "right", "left"]].set_visible(False)
         ax.tick_params(axis="y", length=0)
         against = "" if self.runner_up is None else f" against {_cut(str(self.runner_up), 30)}"
-        ax.set_title(f"{_cut(str(self.label), 30)}{against}: {self._gap():+.2f}", fontsize=10, loc="left")
+        title = f"{_cut(str(self.label), 30)}{against}: {self._gap():+.2f}"
+        ax.set_title(title, fontsize=10, loc="left", parse_math=False)
         ax.set_xlabel("contribution to the difference of the scores" if against else "contribution to the score")
         return ax
 

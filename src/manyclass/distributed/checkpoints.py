@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ from distributed import warn
 from .. import __version__
 
 _ENDING = ".manyclass-chunk"
+_N_DIGEST = 32  # bytes of the SHA-256 at the start of a file
 _VERSIONS = __version__, np.__version__, numba.__version__
 
 
@@ -25,15 +25,21 @@ def stored(folder: str, function: Callable, *arguments: Any) -> tuple:
     The name of the file is a hash of the function and of all values in the arguments.
     """
     path = Path(folder) / (_digest(function.__qualname__, _VERSIONS, arguments) + _ENDING)
-    try:
-        with np.load(path, allow_pickle=False) as found:
-            return tuple(found[name] for name in found.files)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):  # there is none, or it is damaged
-        arrays = tuple(function(*arguments))
+    with suppress(OSError), open(path, "rb") as file:
+        if file.read(_N_DIGEST) == hashlib.file_digest(file, "sha256").digest():  # it is not damaged
+            file.seek(_N_DIGEST)
+            with np.load(file, allow_pickle=False) as found:
+                return tuple(found[name] for name in found.files)
+    arrays = tuple(function(*arguments))
     half = Path(folder) / f"{uuid4().hex}{_ENDING}"
     try:
-        with open(half, "xb") as file:
+        with open(half, "x+b") as file:
+            file.write(bytes(_N_DIGEST))
             np.savez(file, *arrays)
+            file.seek(_N_DIGEST)
+            digest = hashlib.file_digest(file, "sha256").digest()
+            file.seek(0)
+            file.write(digest)
         os.replace(half, path)  # other tasks see the whole file or none
     except OSError as error:  # a full disk, for example, must not end a long training
         warn(f"{path} could not be written ({error}): its nodes would be trained again.")  # also to the client

@@ -3,8 +3,10 @@
 import os
 import stat
 import sys
+import weakref
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -58,6 +60,16 @@ def _decompressed(read: Callable[[int], bytes], method: str) -> Iterator[bytes]:
             yield plain
     if frame is not None or not n_frames:
         raise Fault(f"the {method} data end too early; create or download the file again")
+
+
+def close_with(owner: object, file: BinaryIO) -> None:
+    """Close a temporary file with its owner. On a full disk, what was not written is not an error of its own."""
+
+    def close() -> None:
+        with suppress(OSError):
+            file.close()
+
+    weakref.finalize(owner, close)
 
 
 class ByteStream:

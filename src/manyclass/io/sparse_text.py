@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -285,7 +285,7 @@ def _read_head(line: str, bar: int) -> _Head:
     """Labels, weight, base and tag. A single word before the bar is a label; Vowpal Wabbit reads it as a tag."""
     if bar > 1 and line[bar - 1] == " " and line[: bar - 1].isalnum():  # fast path for a single label
         return _Head([line[: bar - 1]])
-    words = list(_WORD.finditer(line, 0, bar))
+    words = list(islice(_WORD.finditer(line, 0, bar), 5))  # with a tag, five words are one too many
     if words and (words[-1].group().startswith("'") or (len(words) > 1 and words[-1].end() == bar)):
         words.pop()
     if len(words) > 3:

@@ -13,7 +13,6 @@ import os
 import re
 import stat
 import tempfile
-import weakref
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,7 +27,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from .chunks import Piece, Reader
 from .column_kinds import find_kinds, is_missing, is_month_first, no_value, parse_date, with_decimal_comma, with_point
 from .errors import DataError, Fault, decoded, is_utf8, optional_module, shown
-from .lines import LONGEST_LINE, LOOK_AHEAD_LINES, Block, ByteStream, plain_name
+from .lines import LONGEST_LINE, LOOK_AHEAD_LINES, Block, ByteStream, close_with, plain_name
 from .reading import COLUMN_KINDS, DELIMITERS, Reading
 from .values import FLOAT32_END, checked_labels, finite, is_integer, is_number, label_arrays, why_not_finite
 from .weighting import N_KNOTS, Layout, weigh
@@ -696,7 +695,7 @@ class ParquetFile:
         self._arrow, self._parquet = optional_module("pyarrow"), optional_module("pyarrow.parquet")
         self._copy = _temporary_copy(path)
         if self._copy is not None:
-            weakref.finalize(self, self._copy.close)
+            close_with(self, self._copy)
         self.position: tuple[int, int | None] = (0, None)  # bytes read, estimated from the rows, and bytes in total
         self.reading = self._resolve(reading)
 
