@@ -1,5 +1,7 @@
 """The front door: which algorithm it chooses, and that all methods reach the model."""
 
+import copy
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -86,6 +88,20 @@ def test_errors_leave_the_model_as_it_was(fitted, blobs):
         with pytest.raises(ValueError, match="NaN"):
             wrong(np.full((2, 5), np.nan), [0, 1])
     np.testing.assert_array_equal(fitted.predict(X), before)
+
+
+def test_options_that_are_refused_are_not_kept(blobs, tmp_path):
+    model = ManyClassClassifier(random_state=0).fit(*blobs)
+    with pytest.raises(ValueError, match="calibration"):
+        model.set_params(calibration="magic").partial_fit(*blobs)
+    model.set_params(calibration=None).save(tmp_path / "m")
+
+
+def test_a_copy_does_not_share_the_model(blobs):
+    X, y = blobs
+    model = ManyClassClassifier(random_state=0).fit(X, y)
+    copy.copy(model).partial_fit(X, y + 100)
+    assert model.classes_.tolist() == np.unique(y).tolist()
 
 
 def test_errors_name_the_class_that_the_user_made(fitted, blobs):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import wraps
 from threading import RLock
 from typing import Any
@@ -132,6 +133,10 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    def __copy__(self):
+        """The trained model is not shared: a copy that learns would change the original."""
+        return deepcopy(self)
+
     def fit(self, X, y, sample_weight=None, hierarchy=None, label_features=None):
         """Choose the algorithm and fit it from scratch.
 
@@ -194,9 +199,14 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
         described = {} if label_features is None else {"label_features": label_features}
         if described and not isinstance(model, LabelTreeClassifier):
             raise ValueError("label_features is for label trees, but these data are learned by a Recall Tree.")
+        before = model.get_params(deep=False)
         model.set_params(**self.get_params())
-        with _errors_name(self):
-            model.partial_fit(X, y, classes, sample_weight, **described)
+        try:
+            with _errors_name(self):
+                model.partial_fit(X, y, classes, sample_weight, **described)
+        except BaseException:
+            model.set_params(**before)
+            raise
         if not hasattr(self, "estimator_"):  # otherwise another thread may have fitted a new one meanwhile
             self.estimator_ = model
         return self

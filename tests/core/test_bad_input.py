@@ -23,6 +23,8 @@ BAD_ROWS = {
     "nan": (changed(2, 1, np.nan), Y_GOOD, None, "NaN"),
     "infinity": (changed(2, 1, np.inf), Y_GOOD, None, "infinity"),
     "beyond float32": (changed(0, 0, 1e39), Y_GOOD, None, "too large for dtype"),
+    "large": (changed(3, 2, -2e30), Y_GOOD, None, r"value -2e\+30 in row 3, column 2, too large.*up to 1e\+30"),
+    "sparse large": (sp.csr_array(changed(3, 2, 2e30)), Y_GOOD, None, r"value 2e\+30 in row 3, column 2, too large"),
     "sparse nan": (sp.csr_array(changed(2, 1, np.nan)), Y_GOOD, None, "NaN"),
     "wrong width": (X_GOOD[:, :2], Y_GOOD, None, "features"),
     "no rows": (X_GOOD[:0], Y_GOOD[:0], None, "0 sample"),

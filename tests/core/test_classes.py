@@ -111,6 +111,66 @@ def test_integers_of_other_types_stay_integers(kind, rows):
     assert model.classes_.tolist() == [2**60 + 1, 2**60 + 3, 2**60 + 5] and model.classes_.dtype.kind in "iu"
 
 
+@pytest.mark.parametrize("start", [5, 2**63 + 7])
+def test_integers_beyond_int64_stay_integers(kind, rows, start, tmp_path):
+    """numpy makes floats of a list of such numbers and smaller ones."""
+    X, new = rows[0][:4], [start, 2**63 + 1, 2**63 + 3, 2**63 + 5]
+    for y in (np.array(new, np.uint64), new):
+        model = kind(random_state=0).fit(X, y)
+        assert model.classes_.dtype == np.uint64 and model.classes_.tolist() == sorted(new)
+        model = kind(random_state=0).partial_fit(X[:1], y[:1]).partial_fit(X, y)
+        assert model.classes_.dtype == np.uint64 and model.classes_.tolist() == new
+        assert set(model.predict(X).tolist()) <= set(new)
+        model.rename_classes({new[1]: 4}).save(tmp_path / "m")
+        assert load_model(tmp_path / "m").classes_.tolist() == [start, 4, *new[2:]]
+
+
+def test_new_integers_are_added_to_an_array_of_larger_ones():
+    index = ClassIndex(np.array([2**63, 1], np.uint64))
+    index.add(np.array([7]))
+    buffer = index.array.base
+    index.add(np.array([8]))
+    assert index.array.base is buffer and index.array.tolist() == [2**63, 1, 7, 8]
+    index.add(np.array([-1]))
+    assert index.array.dtype == object and index.array.tolist() == [2**63, 1, 7, 8, -1]
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "UInt64", "Int32"])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_integers_of_pandas_stay_integers(kind, rows, dtype, method):
+    """scikit-learn makes floats of them, which are the same for many large integers."""
+    pandas = pytest.importorskip("pandas")
+    new = [1, 3, 5, 7] if dtype == "Int32" else [2**60 + 1, 2**60 + 3, 2**60 + 5, 2**60 + 7]
+    for make in (pandas.Series, pandas.array):
+        y = make(new, dtype=dtype)
+        model = getattr(kind(random_state=0), method)(rows[0][:4], y)
+        assert model.classes_.tolist() == new and model.classes_.dtype.kind in "iu"
+        assert model.diagnose(rows[0][:4], y)["accuracy"] == np.mean(model.predict(rows[0][:4]) == new)
+    known = kind(random_state=0).partial_fit(rows[0][:2], new[:2], classes=pandas.array(new, dtype=dtype))
+    assert known.classes_.tolist() == new
+    with pytest.raises(ValueError, match="row 2 has no label"):
+        getattr(kind(), method)(rows[0][:4], pandas.array([*new[:2], None, 9], dtype=dtype))
+
+
+def test_masked_labels_are_not_learned(kind, rows):
+    y = np.ma.array([1, 2, 1, 2], mask=[False, False, True, False])
+    for method in (kind().fit, kind().partial_fit):
+        with pytest.raises(ValueError, match="labels are masked"):
+            method(rows[0][:4], y)
+    assert kind(random_state=0).fit(rows[0][:2], y[:2]).classes_.tolist() == [1, 2]
+
+
+def test_text_that_numpy_would_cut_is_no_label(kind, rows):
+    model = kind(random_state=0).fit(rows[0][:2], ["a", "b"])
+    for y in (["a\0", "b"], np.array(["a", "b\0"], object)):
+        for method in (model.fit, model.partial_fit):
+            with pytest.raises(ValueError, match=r"'[ab]\\x00' in row \d: numpy drops the character NUL"):
+                method(rows[0][:2], y)
+    with pytest.raises(ValueError, match="NUL"):
+        model.rename_classes({"a": "b\0"})
+    assert model.classes_.tolist() == ["a", "b"]
+
+
 @pytest.mark.parametrize("label", [np.nan, np.inf])
 def test_announced_labels_that_are_no_numbers(kind, rows, label):
     with pytest.raises(ValueError, match="classes contains NaN or infinity"):

@@ -289,6 +289,10 @@ def broken(path, change):
          "guests"),
         (MlomTreeClassifier, lambda a, m: a["nodes.first_free"].fill(0), "free"),
         (OneAgainstAllClassifier, lambda a, m: a["columns.mask"].__setitem__(0, 3), "lines"),
+        (OneAgainstAllClassifier, lambda a, m: [
+            a.update({f"columns.{x}": np.zeros((2**32, 0), np.float32) for x in ("weight", "grad_sq")}),
+            a.update({f"columns.{x}": np.zeros(0, np.float32) for x in ("bias", "bias_grad_sq")}),
+            a["columns.mask"].__setitem__(0, 2**32 - 1), a["seen.n_labels"].__setitem__(0, 0)], "lines"),
         (OneAgainstAllClassifier, lambda a, m: a["seen.n_labels"].__setitem__(0, 10**6), "n_labels"),
         (OneAgainstAllClassifier, lambda a, m: m.__setitem__("algorithm", "magic"), "unknown algorithm"),
         (OneAgainstAllClassifier, lambda a, m: a["classes.number"].fill(1), "repeated"),

@@ -73,6 +73,16 @@ def test_the_columns_of_a_data_frame_stay_in_order(tagged):
     assert model.label_names_ == [*frame, str(Y.shape[1])]
 
 
+def test_the_number_of_a_new_column_may_be_a_name(tagged):
+    X, Y = few(tagged)
+    Y = Y.toarray()
+    model = LabelTreeClassifier(random_state=0).fit(X, pd.DataFrame(Y[:, :2], columns=["a", "3"]))
+    before = bytes_of(model)
+    with pytest.raises(ValueError, match="two columns with the name '3'"):
+        model.partial_fit(X, Y[:, :4])
+    assert bytes_of(model) == before and model.label_names_ == ["a", "3"]
+
+
 # -- kinds of y ------------------------------------------------------------------------------------------------
 
 
@@ -342,6 +352,12 @@ def test_rows_of_weight_zero_are_not_there(tagged, method):
     assert bytes_of(model) == bytes_of(getattr(LabelTreeClassifier(random_state=0), method)(X, Y))
 
 
+def test_labels_in_rows_of_weight_zero_are_no_labels(tagged):
+    X, Y = few(tagged, 60)
+    with pytest.raises(ValueError, match="no label in any row with a weight above 0"):
+        LabelTreeClassifier().fit(X, Y, sample_weight=np.diff(sp.csr_array(Y).indptr) == 0)
+
+
 # -- bad input -------------------------------------------------------------------------------------------------
 
 
@@ -361,6 +377,7 @@ BAD_Y = {
     "objects": (lambda Y: Y.toarray().astype(object), "matrix of type object"),
     "too few rows": (lambda Y: Y[:-1], "60 rows but y has 59"),
     "three dimensions": (lambda Y: np.zeros((60, 2, 2)), "dim|shape"),
+    "no columns": (lambda Y: Y[:, :0], "y has no columns"),
     "one label a row": (lambda Y: np.arange(60), "fitted with a matrix of zeros and ones, but y has shape"),
 }
 

@@ -270,6 +270,20 @@ def test_sizes_must_be_integers(kind, n):
         kind().estimate_memory(5, n)
 
 
+@pytest.mark.parametrize("n", [10**30, 10**400])
+def test_integers_that_are_too_large_for_a_float(n):
+    y = [0, 1, 2]
+    for wrong in ({"start": n}, {"class_weight": {0: n}}, {"prior": n}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
+            LabelTreeClassifier(**wrong).fit(np.eye(3), y)
+    with pytest.raises(ValueError, match="rate must be"):
+        SGD(rate=n)
+    model = LabelTreeClassifier(random_state=0, max_memory=f"{n}GB").fit(np.eye(3), y)
+    with pytest.raises(ValueError, match="reject must be"):
+        model.predict(np.eye(3), reject=n)
+    assert model.set_params(max_memory=n).fit(np.eye(3), y).predict(np.eye(3)).tolist() == y
+
+
 class Smaller(int):
     """A number that says to be larger than it is."""
 

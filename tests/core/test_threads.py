@@ -685,6 +685,25 @@ def test_a_copy_of_a_predictor_has_its_own_model_and_memory(many, tmp_path):
     assert other(X[0])[1].tolist() == before.tolist()
 
 
+def test_an_interrupt_that_keeps_the_limit_of_threads(monkeypatch):
+    """The next call removes it."""
+
+    def n_threads():
+        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+    def interrupt(limits):
+        raise KeyboardInterrupt
+
+    with threadpool_limits(2, "blas"):
+        usual = n_threads()
+        with monkeypatch.context() as patch:
+            patch.setattr(threadpool_limits, "restore_original_limits", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                one_blas_thread(n_threads)()
+        assert one_blas_thread(n_threads)() == [1] * len(usual)
+        assert n_threads() == usual
+
+
 def test_linear_algebra_has_one_thread_in_any_thread():
     found = []
 

@@ -1,6 +1,5 @@
 """Classes are added, removed, renamed and merged without training."""
 
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -16,7 +15,9 @@ from manyclass import (
     SpectralTreeClassifier,
     load_model,
 )
+from manyclass.core import vocabulary
 from manyclass.core.model_file import ModelFormatError, read, write
+from manyclass.core.taxonomy import Taxonomy, from_arrays, renamed, to_arrays
 
 SMALL = {"random_state": 0, "n_epochs": 2}
 KINDS = {
@@ -378,6 +379,32 @@ def test_a_failed_renaming_leaves_the_taxonomy_as_it_was():
     with pytest.raises(ValueError, match="'bus' is the label of another class"):
         model.rename_classes({"car": "bus"})
     assert model.taxonomy_.path("car") == ("vehicle", "car") and model.classes_.tolist()[-1] == "bus"
+
+
+def test_changes_of_many_classes_take_linear_time():
+    n = 100_000
+    names = [f"n{number}" for number in range(n)]
+    model = OneAgainstAllClassifier(random_state=0).partial_fit(np.eye(2), ["a", "b"])
+    with pytest.raises(ValueError, match="'b' is in the list twice"):
+        model.add_classes([*names, "b", "b"])
+    model.add_classes(names).merge_classes(dict.fromkeys(names, "a"))
+    assert model.removed_classes_ == names
+    parents = {name: f"group {number % 30}" for number, name in enumerate(names)}
+    taxonomy = renamed(to_arrays(Taxonomy.from_parents(parents)), {name: f"new {name}" for name in names})
+    assert from_arrays(taxonomy).path("new n31") == ("group 1", "new n31")
+
+
+def test_the_best_of_few_classes_that_are_left(many, monkeypatch):
+    """A few rows at a time: nearly all classes are predicted for each."""
+    monkeypatch.setattr(vocabulary, "_AT_A_TIME", 1000)
+    X, y = many
+    model, left = OneAgainstAllClassifier(random_state=0).partial_fit(X, y), [3, 70, 149]
+    labels, _ = model.predict_topk(X, len(model.classes_))
+    model.remove_classes(np.setdiff1d(y, left))
+    assert model.predict(X).tolist() == [next(label for label in row if label in left) for row in labels.tolist()]
+    assert model._index.n_current == 3
+    model.add_classes([0])
+    assert model._index.n_current == 4
 
 
 def test_a_new_class_keeps_the_threshold_of_sets(many):

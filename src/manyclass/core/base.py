@@ -22,7 +22,7 @@ from .invariants import check_training
 from .label_issues import LabelIssuesMixin
 from .learners import TEXT_FEATURES
 from .locks import reads, writes
-from .options import Constraint, check_integer, check_options
+from .options import Constraint, as_float, check_integer, check_options
 from .prediction import n_threads, progressive_error
 from .probabilities import CALIBRATION, ProbabilityMixin, rows_to_hold_out
 from .progress import Progress
@@ -512,7 +512,7 @@ def check_classes(estimator: Any, classes: np.ndarray) -> None:
 
 def _check_class_weights(weights: Iterable[Any]) -> None:
     for weight in weights:
-        if not isinstance(weight, Real) or not 0 <= float(weight) <= HEAVIEST:
+        if not isinstance(weight, Real) or not 0 <= as_float(weight) <= HEAVIEST:
             raise ValueError(f"class_weight must be a dict of label: weight from 0 to {HEAVIEST:g}, got {weight!r}.")
 
 

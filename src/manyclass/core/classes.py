@@ -21,6 +21,8 @@ class ClassIndex:
         The labels to start with, each once.
     """
 
+    _counted: tuple[np.ndarray, int] | None = None  # a target, and its number of current classes
+
     def __init__(self, labels: np.ndarray):
         self.kind: str = labels.dtype.kind  # of the array that the first labels came in
         self._labels: list = []
@@ -68,7 +70,7 @@ class ClassIndex:
         buffer = self._buffer
         if buffer is not None and array.base is buffer and n <= len(buffer):
             new = label_array(self._labels[len(array) : n], self.kind)
-            if np.result_type(array, new) == array.dtype:
+            if _fit_into(new, array):
                 buffer[len(array) : n] = new
                 return buffer[:n]
         labels = label_array(self._labels[:n], self.kind)
@@ -77,7 +79,7 @@ class ClassIndex:
         return buffer[:n]
 
     def __getstate__(self) -> dict:
-        return {**vars(self), "_buffer": None}
+        return {**vars(self), "_buffer": None, "_counted": None}
 
     def _first(self):
         """The first label, without building the array of all."""
@@ -127,7 +129,12 @@ class ClassIndex:
     @property
     def n_current(self) -> int:
         """Number of classes without those that were removed or merged into others."""
-        return len(self) if self.target is None else int(np.sum(self.target == np.arange(len(self.target))))
+        target, counted = self.target, self._counted
+        if target is None:
+            return len(self)
+        if counted is None or counted[0] is not target:
+            counted = self._counted = target, int(np.sum(target == np.arange(len(target))))
+        return counted[1]
 
     @property
     def current(self) -> np.ndarray:
@@ -157,7 +164,7 @@ class ClassIndex:
             labels[number] = label
             ids[label] = number
         values = label_array(list(new.values()), self.kind)
-        if np.result_type(self.array, values) == self.array.dtype:  # the new ones fit into its width
+        if _fit_into(values, self.array):
             array = self.array.copy()
             array[list(new)] = values
         self._labels, self._ids, self._array, self._buffer = labels, ids, array, None
@@ -211,7 +218,21 @@ def check_free(new: dict[int, object], ids: dict) -> None:
 def label_array(labels: list, kind: str) -> np.ndarray:
     """Labels as an array: objects if they came as objects, or if text of a fixed width would be mostly padding."""
     text = kind in "US" and is_mostly_padding(labels)
-    return np.array(labels, dtype=object if kind == "O" or text else None)
+    return np.array(labels, dtype=object) if kind == "O" or text else number_array(labels)
+
+
+def number_array(numbers: Sequence) -> np.ndarray:
+    """An array that has the numbers (or text) unchanged: numpy would make floats of some integers."""
+    array = np.array(numbers)
+    if len(numbers) and array.dtype.kind == "f" and all(isinstance(number, int) for number in numbers):
+        array = np.array(numbers, np.uint64 if min(numbers) >= 0 else object)
+    return array
+
+
+def _fit_into(new: np.ndarray, array: np.ndarray) -> bool:
+    """Whether an array can take new labels without a change."""
+    whole = array.dtype == np.uint64 and new.dtype.kind == "i" and new.min(initial=0) >= 0
+    return whole or np.result_type(array, new) == array.dtype
 
 
 def is_mostly_padding(texts: Sequence[str | bytes]) -> bool:

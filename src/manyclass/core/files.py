@@ -13,12 +13,13 @@ from ..io.reading import Reading
 from ..io.texts import pack_texts, unpack_texts
 from . import learners, model_file
 from .calibration import Isotonic, Temperature, check_calibration
-from .classes import ClassIndex, label_array
+from .classes import ClassIndex, label_array, number_array
 from .columns import ColumnScaling, check_columns
 from .conformal import Conformal, check_conformal
 from .invariants import check_finite, check_option_types, need, need_range
 from .locks import reads
 from .model_file import ModelFormatError
+from .options import as_float
 from .precision import PRECISIONS, narrow, widen
 from .protocol import Mixin, Model
 from .replay import Replay, check_replay, packed
@@ -124,7 +125,7 @@ class FilesMixin(Mixin):
         """
         if not hasattr(self, "_state"):
             raise ValueError(f"This {type(self).__name__} is not fitted yet: fit it before saving it.")
-        if not isinstance(prune, Real) or not 0 <= float(prune) < float("inf") or (prune and not slim):
+        if not isinstance(prune, Real) or not 0 <= as_float(prune) < float("inf") or (prune and not slim):
             raise ValueError(f"prune must be a number of at least 0 and requires slim=True, got {prune!r}.")
         if not isinstance(precision, str) or precision not in PRECISIONS:
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}.")
@@ -360,10 +361,10 @@ def _labels_to_arrays(index: ClassIndex) -> tuple[dict[str, np.ndarray], str]:
     elif all(isinstance(label, bytes) for label in listed):
         packed = pack_texts([label.decode("latin-1") for label in listed])
     else:
-        numbers = np.array(listed)
-        if numbers.dtype.kind not in "biuf":
+        numbers, whole = number_array(listed), all(isinstance(label, int) for label in listed)
+        if numbers.dtype.kind not in "biuf" and not whole:
             raise ValueError(f"labels of type {type(listed[0]).__name__} cannot be saved: use text or numbers.")
-        if numbers.tolist() != listed or len(set(listed)) < len(listed):
+        if numbers.dtype.kind == "O" or numbers.tolist() != listed or len(set(listed)) < len(listed):
             raise ValueError("labels that no type of numpy can represent together cannot be saved: use text.")
         packed = {"number": numbers}
     if index.target is not None:

@@ -5,6 +5,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 from . import updates
+from .options import as_float
 
 HIGHEST_RATE = 1e6  # the step of a higher one may overflow float32
 
@@ -29,7 +30,7 @@ class Learner:
     def __post_init__(self) -> None:
         for name, high in (("rate", HIGHEST_RATE), ("decay", 1.0)):
             value = getattr(self, name)
-            if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 < float(value) <= high:
+            if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 < as_float(value) <= high:
                 raise ValueError(f"{type(self).__name__}: {name} must be in (0, {high:g}], got {value!r}.")
 
     def as_options(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 _UNITS = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_MOST = 2.0**60  # bytes, more than there are
 _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]i?|)b\s*", re.IGNORECASE)
 
 
@@ -17,8 +18,8 @@ def as_bytes(size: Any) -> int | None:
     """A number of bytes, or text such as "8GB" or "512 MiB", as a number; None if it is neither."""
     if isinstance(size, str):
         found = _SIZE.fullmatch(size)
-        return None if found is None else int(float(found[1]) * _UNITS[found[2].lower()])
-    return int(size) if isinstance(size, Integral) and not isinstance(size, bool) else None
+        return None if found is None else int(min(float(found[1]) * _UNITS[found[2].lower()], _MOST))
+    return int(min(int(size), _MOST)) if isinstance(size, Integral) and not isinstance(size, bool) else None
 
 
 def as_text(n_bytes: float) -> str:

@@ -47,11 +47,12 @@ class MultilabelClassifier(ManyClassifier):
         self._names = column_names(y, 0) if hasattr(y, "columns") else None
         self._check_options()
         X, matrix, weights = self._check_matrix(X, y, sample_weight, reset=True)
-        if matrix.nnz == 0:
-            raise ValueError("y has no label in any row: there is nothing to learn.")
         _check_some_weight(weights)
+        n_labels = np.diff(matrix.indptr)[weights > 0]
+        if not n_labels.any():
+            raise ValueError("y has no label in any row with a weight above 0: there is nothing to learn.")
         rng = check_random_state(self.random_state)
-        self._labels_per_row = max(1.0, float(np.diff(matrix.indptr)[weights > 0].mean()))
+        self._labels_per_row = max(1.0, float(n_labels.mean()))
         self._n_columns = matrix.shape[1]
         self._start(X, np.arange(matrix.shape[1]), matrix.shape[1], rng)
         self._train_and_calibrate(X, labels_of(matrix), weights, rng)
@@ -125,6 +126,7 @@ class MultilabelClassifier(ManyClassifier):
                 index = index.copied()
                 index.add(new)
                 names = [*self._names, *column_names(y, matrix.shape[1])[len(self._names) :]]
+                _check_different(names)
                 self._index, self._names = index, names
             matrix = current_columns(matrix, index)
         self._learn(X, np.arange(X.shape[0]), labels_of(matrix), weights, self._epochs_before())
@@ -390,10 +392,14 @@ def params_for_threshold(rng) -> dict[str, Any]:
 def column_names(y: Any, n_columns: int) -> list[str]:
     """The names of the columns of y, or the numbers of its `n_columns` columns if they have none."""
     names = [str(name) for name in getattr(y, "columns", range(n_columns))]
+    _check_different(names)
+    return names
+
+
+def _check_different(names: list[str]) -> None:
     if len(set(names)) < len(names):
         repeated = next(name for name, n in Counter(names).items() if n > 1)
         raise ValueError(f"y has two columns with the name {repeated!r}.")
-    return names
 
 
 def labels_of(matrix: sp.csr_array) -> Labels:

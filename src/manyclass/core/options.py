@@ -26,7 +26,7 @@ class Constraint:
             return self.kind is bool and isinstance(value, (bool, np.bool_))
         if self.kind is None or not isinstance(value, self.kind):
             return False
-        number = int(value) if self.kind is Integral else float(value)  # as it will be used
+        number = int(value) if self.kind is Integral else as_float(value)  # as it will be used
         return self.low <= number <= self.high
 
     def __str__(self) -> str:
@@ -50,6 +50,14 @@ class Bytes(Constraint):
 
     def __str__(self) -> str:
         return "a number of bytes, text such as '512MB' or '8GB', or None"
+
+
+def as_float(value: Real) -> float:
+    """A number as a float; NaN for an integer that is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return float("nan")
 
 
 def integer(low: int, high: float = float("inf"), *words: Any) -> Constraint:

@@ -15,7 +15,7 @@ from .calibration import apply as calibrated
 from .columns import apply, is_centred, most_rows
 from .inputs import Batch, Csr, Dense, is_inside
 from .locks import LockOfEstimator, ModelLock, parallel, reads, reads_row
-from .options import check_integer
+from .options import as_float, check_integer
 from .protocol import Labels, Mixin, Model, Predictions, Scored, as_labels
 from .state import n_bytes
 from .validation import (
@@ -79,7 +79,7 @@ class PredictionMixin(Mixin):
         X = self._check_inputs(X)
         if reject is None:
             return self._index.array[self._predict(X, 1).labels[:, 0]]
-        if not isinstance(reject, Real) or not 0 <= float(reject) <= 1:
+        if not isinstance(reject, Real) or not 0 <= as_float(reject) <= 1:
             raise ValueError(f"reject must be a number from 0 to 1, got {reject!r}.")
         labels, probabilities = self._most_probable(X, 1)
         return np.ma.array(self._index.array[labels[:, 0]], mask=probabilities[:, 0] <= reject)

@@ -107,6 +107,8 @@ class _OneThread:
         with self._lock:
             if not self._n_inside:
                 _take_control()
+                if self._limits is not None:  # an interrupt kept the last thread from removing the limit
+                    self._limits.restore_original_limits()
                 self._limits = threadpool_limits(1, "blas")
             self._n_inside += 1
 
@@ -116,6 +118,7 @@ class _OneThread:
             if not self._n_inside:
                 _take_control()
                 self._limits.restore_original_limits()
+                self._limits = None
                 _take_control()
 
     def after_fork(self) -> None:

@@ -7,9 +7,10 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..io.texts import find_text, pack_texts, replace_text, unpack_texts
+from ..io.texts import pack_texts, unpack_texts
 from .invariants import need, need_range
 from .locks import reads
+from .options import as_float
 from .protocol import Mixin
 from .state import Array, Field
 from .validation import is_missing
@@ -297,17 +298,15 @@ def from_arrays(arrays: TaxonomyArrays) -> Taxonomy:
 
 def renamed(arrays: TaxonomyArrays, names: Mapping) -> TaxonomyArrays:
     """The taxonomy with other labels; a ValueError if a new one is that of another node."""
-    keys, shown = arrays[1:3], arrays[3:]
-    nodes = [find_text(*keys, _key(old)).tolist() for old in names]  # before any change: labels may be exchanged
-    for (old, new), found in zip(names.items(), nodes, strict=True):
-        for node in found:
-            if node in find_text(*shown, _key(old)):
-                shown = replace_text(*shown, node, _key(new))
-            keys = replace_text(*keys, node, _key(new))
-    for new in map(_key, names.values()):
-        if len(find_text(*keys, new)) > 1:
-            raise ValueError(f"Two nodes of the taxonomy have the same key {new!r}.")
-    return TaxonomyArrays(arrays.parent, *keys, *shown)
+    keys = unpack_texts(arrays.key_bytes, arrays.key_end)
+    shown = unpack_texts(arrays.name_bytes, arrays.name_end)
+    node_of = {key: node for node, key in enumerate(keys)}  # before any change: labels may be exchanged
+    for old, new in names.items():
+        node = node_of.get(_key(old))
+        if node is not None:
+            shown[node] = _key(new) if shown[node] == keys[node] else shown[node]
+            keys[node] = _key(new)
+    return to_arrays(Taxonomy(arrays.parent, keys, shown))
 
 
 def check_taxonomy(arrays: TaxonomyArrays) -> None:
@@ -391,7 +390,7 @@ class TaxonomyMixin(Mixin):
         >>> clf.predict_path(X[:1], confidence=0.5, taxonomy=shapes).paths
         [('round', '0')]
         """
-        if not isinstance(confidence, Real) or isinstance(confidence, bool) or not 0 < float(confidence) <= 1:
+        if not isinstance(confidence, Real) or isinstance(confidence, bool) or not 0 < as_float(confidence) <= 1:
             raise ValueError(f"confidence must be a number above 0 and up to 1, got {confidence!r}.")
         X = self._check_inputs(X)
         if self._multilabel:

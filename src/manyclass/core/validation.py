@@ -8,13 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 
-from .classes import is_mostly_padding
+from .classes import is_mostly_padding, number_array
 from .inputs import Batch, Csr, Dense, is_sound
 
 NARROW = 256  # sparse rows of at most this many features are made dense: reading whole rows is then faster
 BLOCK = 1 << 12  # rows per call of a prediction kernel, unless a model has MOST_ROWS
 HEAVIEST = 1e9  # limit of sample weights: a heavier row would destroy any linear model
-SMALLEST = 1e-30
+SMALLEST, LARGEST = 1e-30, float(np.float32(1e30))  # one row with larger values would destroy a model
 
 _TO_MATRIX = "sklearn.preprocessing.MultiLabelBinarizer(sparse_output=True).fit_transform"
 _NOT_ONE_LABEL = (list, tuple, set, frozenset, dict, np.ndarray)
@@ -86,11 +86,18 @@ def rows_are_sound(X) -> bool:
 
 
 def check_values(X):
-    """Refuse inputs that are too small for float32 arithmetic."""
+    """Refuse inputs to learn that are too small or too large for float32 arithmetic."""
     values = X.data if sp.issparse(X) else X
     largest = max(-float(values.min(initial=0.0)), float(values.max(initial=0.0)))
     if 0.0 < largest < SMALLEST:
         raise ValueError(f"The largest value of X is {largest:.3g}, too small for float32 arithmetic: scale X up.")
+    if largest > LARGEST:
+        at = np.unravel_index(np.argmax(np.abs(values)), values.shape)
+        row, column = (np.searchsorted(X.indptr, at[0], "right") - 1, X.indices[at]) if sp.issparse(X) else at
+        raise ValueError(
+            f"X has the value {values[at]:.3g} in row {row}, column {column}, too large for float32 arithmetic: scale "
+            f"X down, or leave out the row. Values up to {LARGEST:g} can be learned."
+        )
     return X
 
 
@@ -149,10 +156,24 @@ def are_labels(y: Any) -> bool:
 
 
 def without_padding(y: Any) -> Any:
-    """A list of labels; as an array of objects if numpy would make an array of text that is mostly padding."""
-    if not isinstance(y, (list, tuple)) or not all(isinstance(label, str) for label in y) or not is_mostly_padding(y):
-        return y
-    return np.array(y, dtype=object)
+    """Labels as numpy keeps them whole, in little memory.
+
+    Text is an array of objects if an array of text would be mostly padding. Large integers stay integers: numpy would
+    make floats of some lists of them, and scikit-learn of all that pandas keeps in types of its own.
+    """
+    if isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y):
+        raise ValueError("Some labels are masked, as those of predict(X, reject=...) can be: pass the other rows only.")
+    kind = getattr(getattr(y, "dtype", None), "kind", "")
+    if isinstance(y, (list, tuple)) and y:
+        if all(isinstance(label, str) for label in y):
+            return np.array(y, dtype=object) if is_mostly_padding(y) else y
+        return number_array(y) if all(type(label) is int for label in y) else y
+    if kind in ("i", "u") and not isinstance(y.dtype, np.dtype) and hasattr(y, "isna"):
+        missing = np.flatnonzero(np.asarray(y.isna()))
+        if len(missing):
+            raise ValueError(f"Labels contain NaN or None: row {missing[0]} has no label.")
+        return np.asarray(y, np.dtype(f"{kind}8"))
+    return y
 
 
 def check_labels(y: Any, name: str = "y") -> None:
@@ -201,6 +222,8 @@ def _check_objects(labels: list, name: str) -> None:
                 f"{name} contains a {type(label).__name__} in row {i}, expected a text or a number. For several labels "
                 f"per row use LabelTreeClassifier or SpectralTreeClassifier with {_TO_MATRIX}({name})."
             )
+        if isinstance(label, str) and label.endswith("\0"):
+            raise ValueError(f"{name} contains {label!r} in row {i}: numpy drops the character NUL at the end of text.")
     texts = [isinstance(label, str) for label in labels]
     if any(texts) and not all(texts):
         row = texts.index(not texts[0])
@@ -242,6 +265,8 @@ def as_indicator(y: Any, n_rows: int) -> sp.csr_array:
         matrix = sp.csr_array(dense)
     if matrix.shape[0] != n_rows:
         raise ValueError(f"X has {n_rows} rows but y has {matrix.shape[0]}.")
+    if not matrix.shape[1]:
+        raise ValueError("y has no columns: pass one for each label.")
     wrong = np.flatnonzero((matrix.data != 0) & (matrix.data != 1))
     if len(wrong):
         row = int(np.searchsorted(matrix.indptr, wrong[0], side="right")) - 1

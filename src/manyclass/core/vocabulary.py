@@ -6,6 +6,7 @@ algorithms. The number of a class never changes. Each method ends by assigning w
 interrupt leaves all or nothing.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any
@@ -18,8 +19,9 @@ from .classes import ClassIndex, check_free
 from .locks import reads, writes
 from .protocol import Mixin, Predictions, Scored
 from .taxonomy import renamed
-from .validation import check_labels, without_padding
+from .validation import blocks, check_labels, without_padding
 
+_AT_A_TIME = 1 << 20  # labels that are predicted in place of removed ones, of all rows
 _AT_FIRST = 8  # labels that are predicted in addition, in place of those that were removed
 
 
@@ -39,11 +41,14 @@ def current_predictions(
     while len(lacking):
         if more == n_changed:  # with all of them no row lacks labels, unless the labels of a node are repeated
             raise ValueError("The model predicts the same label twice: its file is damaged. Fit it again.")
-        more = min(4 * more, n_changed)
-        part, still = _best_current(predict(lacking, k + more), k, target)
-        for whole, some in zip(out, part, strict=True):
-            whole[lacking] = some
-        lacking = lacking[still]
+        more, still = min(4 * more, n_changed), []
+        for first, last in blocks(len(lacking), max(1, _AT_A_TIME // (k + more))):
+            rows = lacking[first:last]
+            part, few = _best_current(predict(rows, k + more), k, target)
+            for whole, some in zip(out, part, strict=True):
+                whole[rows] = some
+            still.append(rows[few])
+        lacking = np.concatenate(still)
     return out
 
 
@@ -274,9 +279,9 @@ class VocabularyMixin(Mixin):
         if np.isin(new, old).any():
             both = list(into.values())[int(np.flatnonzero(np.isin(new, old))[0])]
             raise ValueError(f"{both!r} cannot be merged into another class and be one that others merge into.")
-        for one, other in zip(old, new, strict=True):
-            target[target == one] = other
-        self._redirect(target)
+        table = self._targets()
+        table[old] = new
+        self._redirect(np.where(target < 0, target, table[target]))
         return self
 
     @property
@@ -308,8 +313,9 @@ class VocabularyMixin(Mixin):
 
     def _given(self, labels: Any, repeated: bool = False) -> np.ndarray:
         """Labels of the right kind, or a ValueError."""
+        labels = without_padding(labels)
         check_labels(labels, "classes")
-        values = np.asarray(without_padding(labels)).ravel()
+        values = np.asarray(labels).ravel()
         if not len(values):
             raise ValueError("There is no class in the list: pass at least one.")
         if self._names is None:
@@ -318,7 +324,7 @@ class VocabularyMixin(Mixin):
         else:
             values = np.array([str(name) for name in values.tolist()], dtype=object)
         if not repeated and len(set(values.tolist())) < len(values):
-            label = next(one for one in values.tolist() if values.tolist().count(one) > 1)
+            label = next(one for one, n in Counter(values.tolist()).items() if n > 1)
             raise ValueError(f"{label!r} is in the list twice.")
         return values
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..core.losses import LOGISTIC, SOFTMAX
 from ..core.memory import as_bytes
 from ..core.multilabel import MultilabelClassifier
-from ..core.options import Bytes, check_integer, check_options, flag, integer, real
+from ..core.options import Bytes, as_float, check_integer, check_options, flag, integer, real
 from ..core.taxonomy import as_taxonomy, to_arrays
 from ..core.validation import NARROW, without_padding
 from . import model
@@ -453,9 +453,9 @@ class LabelTreeClassifier(MultilabelClassifier):
         if n_rows is not None or n_nonzero is not None:
             check_integer("n_rows", n_rows)
             n_nonzero = n_features if n_nonzero is None else n_nonzero
-            if not isinstance(n_nonzero, Real) or not 0 <= float(n_nonzero) <= n_features:
+            if not isinstance(n_nonzero, Real) or not 0 <= as_float(n_nonzero) <= n_features:
                 raise ValueError(f"n_nonzero must be a number from 0 to n_features, got {n_nonzero!r}.")
-            if not isinstance(n_labels, Real) or not 0 < float(n_labels) <= n_classes:
+            if not isinstance(n_labels, Real) or not 0 < as_float(n_labels) <= n_classes:
                 raise ValueError(f"n_labels must be a number above 0 and up to n_classes, got {n_labels!r}.")
             size = Size(int(n_rows), float(n_nonzero), float(n_labels))
         return memory(options, int(n_features), int(n_classes), size)

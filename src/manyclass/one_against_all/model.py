@@ -227,7 +227,8 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
         need(projection.weight.shape[1] == rank, f"projection.weight has the shape {projection.weight.shape}.")
         lines, mask = len(projection.weight), _projection_mask(state)
     if mask:
-        need(lines == mask + 1 and is_power(lines), f"{lines} lines and the mask {mask} contradict each other.")
+        fit = lines == mask + 1 and is_power(lines) and lines <= 1 << 31  # `buckets` takes and gives 32 bits
+        need(fit, f"{lines} lines and the mask {mask} contradict each other.")
     else:
         need(lines == n_features, f"{lines} lines for {n_features} features.")
     check_squares("columns", columns.grad_sq, columns.weight.shape if _has_squares(options) and not slim else (1, 1))
