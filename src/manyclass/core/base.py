@@ -86,12 +86,12 @@ class ManyClassifier(
     @reads
     def __getstate__(self) -> dict[str, Any]:
         """Attributes for pickle, with arrays of their own: another thread may train the model meanwhile."""
-        return deepcopy(super().__getstate__())
+        return deepcopy(dict(super().__getstate__()))  # another thread that reads may add what it computed
 
     @reads
     def __deepcopy__(self, memo: dict):
         new = memo[id(self)] = object.__new__(type(self))
-        new.__setstate__(deepcopy(self.__dict__, memo))
+        new.__setstate__(deepcopy(dict(self.__dict__), memo))
         return new
 
     def __copy__(self):

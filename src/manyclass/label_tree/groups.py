@@ -16,7 +16,8 @@ def grouped_labels(
     """
     tree = state["tree"]
     n, texts = int(tree.n_nodes[0]), [str(label) for label in labels.tolist()]
-    known = np.flatnonzero((tree.leaf_of[: len(texts)] >= 0) & (np.array(texts, object) != ""))  # "" is the root
+    n_known = min(len(texts), len(tree.leaf_of))  # labels without rows may have no place yet
+    known = np.flatnonzero((tree.leaf_of[:n_known] >= 0) & (np.array(texts[:n_known], object) != ""))  # "" is the root
     named: list[list[str]] = [[] for _ in range(n)]
     by_mass = known[np.argsort(-tree.mass[known], kind="stable")]
     for label in (by_mass if target is None else by_mass[target[by_mass] == by_mass]).tolist():
