@@ -111,7 +111,7 @@ def layers():
         (["recall_tree", "label_tree", "spectral_tree", "lom_tree", "mlom_tree", "one_against_all"], LIST),
         (["core: fit, predict, files, calibration, explanations"], REST),
         (["io: tables, text, svmlight", "metrics"], REST),
-        (["jit: Numba"], REST),
+        (["jit: Numba", "interrupts"], REST),
     ]
     for level, (names, color) in enumerate(rows):
         width = 1 / len(names)
