@@ -127,8 +127,10 @@ def test_integers_beyond_int64_stay_integers(kind, rows, start, tmp_path):
 
 def test_new_integers_are_added_to_an_array_of_larger_ones():
     index = ClassIndex(np.array([2**63, 1], np.uint64))
+    assert index.array.dtype == np.uint64
     index.add(np.array([7]))
     buffer = index.array.base
+    assert buffer is not None
     index.add(np.array([8]))
     assert index.array.base is buffer and index.array.tolist() == [2**63, 1, 7, 8]
     index.add(np.array([-1]))

@@ -23,6 +23,7 @@ from manyclass import (
     ManyClassClassifier,
     OneAgainstAllClassifier,
     RecallTreeClassifier,
+    interrupts,
     load_model,
 )
 from manyclass.core import locks
@@ -287,7 +288,7 @@ def test_an_interrupt_waits_for_the_calls_that_run_and_begins_no_other():
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, TimeoutError])
 def test_an_interrupt_while_the_thread_starts_waits_for_it(kind, monkeypatch):
-    calls, start = [], locks.start_new_thread
+    calls, start = [], interrupts.start_new_thread
 
     def interrupted(*args):
         start(*args)
@@ -299,7 +300,7 @@ def test_an_interrupt_while_the_thread_starts_waits_for_it(kind, monkeypatch):
         check()
         calls.append("after")
 
-    monkeypatch.setattr(locks, "start_new_thread", interrupted)
+    monkeypatch.setattr(interrupts, "start_new_thread", interrupted)
     with pytest.raises(kind):
         uninterrupted(work)
     assert calls in (["before"], [])
@@ -311,7 +312,7 @@ def test_a_thread_that_cannot_be_started(monkeypatch):
     def refuse(*args):
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(locks, "start_new_thread", refuse)
+    monkeypatch.setattr(interrupts, "start_new_thread", refuse)
     with pytest.raises(RuntimeError, match="can't start"):
         uninterrupted(lambda check: None)
 
