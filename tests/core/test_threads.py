@@ -494,7 +494,7 @@ def test_an_interrupt_at_any_moment_of_a_prediction_leaves_the_lock_free():
 def test_many_interrupts_while_a_thread_works():
     """Signals that come again every 0.1 ms: the call ends when its thread has ended, not before.
 
-    With shorter intervals, a busy machine does nothing but handle signals.
+    A known limit: with signals every 30 microseconds on a busy machine, the call sometimes ends first.
     """
     running = []
 
