@@ -4,9 +4,11 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from manyclass.core.memory import as_bytes, as_text, held_bytes
 from manyclass.core.steps import Here
+from manyclass.core.validation import check_sparse
 
 
 @pytest.mark.parametrize(
@@ -32,6 +34,21 @@ def test_arrays_are_held():
     before = held_bytes()
     kept = np.ones(50_000_000, np.uint8)
     assert held_bytes() - before >= 0.9 * kept.nbytes
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not tell")
+def test_mapped_rows_are_sorted_in_a_file(tmp_path):
+    n = 5_000_000
+    np.save(tmp_path / "data", np.ones(n, np.float32))
+    np.save(tmp_path / "indices", np.tile(np.array([7, 3, 5, 3], np.int32), n // 4))
+    data, indices = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("data", "indices"))
+    X = sp.csr_array((data, indices, np.arange(0, n + 4, 4, dtype=np.int32)), shape=(n // 4, 9), copy=False)
+    before = held_bytes()
+    rows = check_sparse(X)
+    assert held_bytes() - before < 4 * n
+    assert rows.has_canonical_format
+    assert rows[[0]].toarray().tolist() == [[0, 0, 0, 2, 0, 1, 0, 1, 0]]
+    assert indices[:4].tolist() == [7, 3, 5, 3]
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

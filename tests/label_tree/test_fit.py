@@ -406,12 +406,14 @@ def test_a_taxonomy_brings_its_labels_together():
     assert together(hierarchy=parents) > 0.5 > 0.3 > together()
 
 
-@pytest.mark.parametrize(("noise", "n_shared", "n_own", "n_random", "C"), [
-    (0.0, 100, 5, 4, 10.0),  # labels share words, and nearly all words of a label are in each of its rows
-    (0.0, 2000, 4, 4, 1.0),
-    (0.5, 2000, 4, 4, 0.3),
+@pytest.mark.parametrize(("noise", "n_shared", "n_own", "n_random", "C", "router_C"), [
+    (0.0, 100, 5, 4, 10.0, 100.0),  # labels share words, and nearly all words of a label are in each of its rows
+    (0.0, 2000, 4, 4, 1.0, 100.0),
+    (0.5, 2000, 4, 4, 0.3, 10.0),
 ])  # fmt: skip
-def test_fit_chooses_a_stronger_regularization_for_noisier_text(noise, n_shared, n_own, n_random, C):
+def test_fit_chooses_a_stronger_regularization_for_noisier_text(
+    monkeypatch, noise, n_shared, n_own, n_random, C, router_C
+):
     rng = np.random.default_rng(0)
     n_labels, n_words = 40, 2000
     y = rng.permutation(np.repeat(np.arange(n_labels), 40))
@@ -421,5 +423,14 @@ def test_fit_chooses_a_stronger_regularization_for_noisier_text(noise, n_shared,
         own = label if rng.random() >= noise else rng.integers(n_labels)
         X[i, rng.choice(words[own], n_own)] = 1
         X[i, rng.integers(0, n_words, n_random)] = 1
+    used, train = {}, fit.train_nodes
+
+    def train_nodes(pieces, tree, scale, job):
+        used[job.leaf] = job.options.C
+        return train(pieces, tree, scale, job)
+
+    monkeypatch.setattr(fit, "train_nodes", train_nodes)
     assert LabelTreeClassifier(random_state=0).fit(X.tocsr(), y)._options.C == C
+    assert used == {False: router_C, True: C}
     assert LabelTreeClassifier(C=0.7, random_state=0).fit(X.tocsr(), y)._options.C == 0.7
+    assert used == {False: 7.0, True: 0.7}

@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import tempfile
+from mmap import mmap
 from numbers import Integral
 from typing import Any
 
@@ -49,3 +50,13 @@ def mapped(size: int, dtype: Any) -> np.ndarray:
                     what = f"{tempfile.gettempdir()} has no space for {as_text(n_bytes)}; TMPDIR names another folder"
                     raise OSError(error.errno, what) from None
         return np.asarray(np.memmap(file, dtype, "r+", shape=(size,) if size else (1,)))[:size]
+
+
+def copied(array: np.ndarray) -> np.ndarray:
+    """A copy that can be written, in a temporary file if the values of the array are part of a file."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray) and not isinstance(owner, np.memmap):
+        owner = owner.base
+    out = (mapped if isinstance(owner, np.memmap | mmap) else np.empty)(array.size, array.dtype)
+    out[:] = array
+    return out

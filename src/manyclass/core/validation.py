@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from .classes import is_mostly_padding, number_array
 from .inputs import Batch, Csr, Dense, is_sound
+from .memory import copied
 
 NARROW = 256  # sparse rows of at most this many features are made dense: reading whole rows is then faster
 BLOCK = 1 << 12  # rows per call of a prediction kernel, unless a model has MOST_ROWS
@@ -68,7 +69,7 @@ def check_sparse(X):
     counted = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape)  # the flags of X can be out of date
     if counted.has_canonical_format:
         return X
-    counted = counted.copy()
+    counted = sp.csr_array(tuple(copied(array) for array in (X.data, X.indices, X.indptr)), shape=X.shape)
     counted.sum_duplicates()
     return counted
 

@@ -184,7 +184,8 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
     work = run.get(run.combine(add, run.each(work_of, [plan.parts, pairs], plan.n_nodes)))
     start, bias = _start(plan, pairs, work[0], False)
     plan = plan.replace(router_start=start.cosine, router_bias=bias)
-    routers = _train(plan, pairs, work[1], start, False)
+    strength = _strength(plan, pairs, work[0], start, False) if chosen and work[0].any() else plan.options.C
+    routers = _train(plan.replace(C=strength), pairs, work[1], start, False)
     blocks = run.call(join, plan.tree, plan.options, routers)
     del routers
     how = plan.options, run.n_jobs, run.spill
@@ -195,7 +196,7 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
     start, bias = _start(plan, pairs, work[0], True)
     plan = plan.replace(start=start.cosine, bias=bias)
     if chosen and work[0].any():
-        plan = plan.replace(C=_strength(plan, pairs, work[0], start))
+        plan = plan.replace(C=_strength(plan, pairs, work[0], start, True))
     neighbors = _neighbors(plan, pairs, work[0], start)
     leaves = _train(plan, pairs, work[1], start, True)
     for column, more in zip(columns, _columns_of(run.get(leaves)), strict=True):
@@ -204,23 +205,26 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
     return plan.options, _join(tree, plan.options, columns), neighbors
 
 
-def _strength(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start) -> float:
-    """C of the leaves, from held-out rows.
+def _strength(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start, leaf: bool) -> float:
+    """C of the leaves, or of the routers before they multiply it, from held-out rows.
 
-    `WEAKER_C` if it predicts more of them correctly, otherwise `STRONGER_C` if their logistic loss is lower with it:
-    where nearly all rows are predicted correctly, only the loss differs. Rows count equally, whatever their weights.
+    `STRONGER_C` if the logistic loss of held-out rows is lower with it: where nearly all rows are predicted correctly,
+    only the loss differs. For leaves `WEAKER_C`, if more rows are predicted correctly with it. Rows count equally,
+    whatever their weights.
     """
-    run, smallest = plan.run, smallest_weight(plan.counts, plan.sparse, True)
+    run, smallest = plan.run, smallest_weight(plan.counts, plan.sparse, leaf)
     held = run.call(_held_out, *_sample(plan, _picker(plan), pairs, n_pairs))
 
     def losses(*strengths: float) -> list[np.ndarray]:
-        jobs = [_Job(plan.options._replace(C=C), start, smallest, True) for C in strengths]
+        jobs = [_Job(_options_of(plan.options._replace(C=C), leaf), start, smallest, leaf) for C in strengths]
         return run.get(run.each(_held_out_losses, [jobs], held, plan.tree, plan.scale))
 
-    usual, weaker = losses(USUAL_C, WEAKER_C)
-    if _is_lower(weaker[0], usual[0]):
-        return WEAKER_C
-    return STRONGER_C if _is_lower(losses(STRONGER_C)[0][1], usual[1]) else USUAL_C
+    usual, other = losses(USUAL_C, WEAKER_C if leaf else STRONGER_C)
+    if leaf:
+        if _is_lower(other[0], usual[0]):
+            return WEAKER_C
+        (other,) = losses(STRONGER_C)
+    return STRONGER_C if _is_lower(other[1], usual[1]) else USUAL_C
 
 
 def _is_lower(losses: np.ndarray, others: np.ndarray) -> bool:
@@ -416,11 +420,16 @@ def _train(plan: _Plan, pairs: list, costs: np.ndarray, start: Start, leaf: bool
     nodes = np.flatnonzero(costs)
     edges = divide_work(costs[nodes], costs.sum() / plan.run.n_chunks(int(costs.sum())))
     chunks = [nodes[first:last] for first, last in pairwise(edges)]
-    options = plan.options
-    if not leaf and options.margin > 0.0:  # paths are chosen by probabilities, which the logistic loss estimates
-        options = options._replace(margin=0.0, C=ROUTER_C * options.C)
-    job = _Job(options, start, smallest_weight(plan.counts, plan.sparse, leaf), leaf)
+    job = _Job(_options_of(plan.options, leaf), start, smallest_weight(plan.counts, plan.sparse, leaf), leaf)
     return plan.run.chunks(_picker(plan), train_nodes, [plan.parts, pairs], chunks, plan.tree, plan.scale, job)
+
+
+def _options_of(options: Options, leaf: bool) -> Options:
+    """Those with which routers or leaves are trained."""
+    if leaf or options.margin <= 0.0:
+        return options
+    # paths are chosen by probabilities, which the logistic loss estimates
+    return options._replace(margin=0.0, C=ROUTER_C * options.C)
 
 
 def smallest_weight(counts: Counts, sparse: bool, leaf: bool) -> np.float32:
