@@ -453,6 +453,7 @@ def check_blocks(blocks: Blocks, n_features: int) -> None:
     need(0 <= n_records <= len(blocks.weight), f"blocks.n_records is {n_records}.")
     need(len(blocks.free) == SIZES, f"blocks.free has {len(blocks.free)} sizes.")
     need_range("blocks.mask", blocks.mask, -1, max(1, n_entries))
+    need_range("blocks.free", blocks.free, -1, max(1, n_entries))  # kernels keep them as i4
     nodes = np.flatnonzero(blocks.mask >= 0)
     first, size = blocks.first[nodes], blocks.mask[nodes] + 1
     need(((size & (size - 1)) == 0).all(), "the size of a table is not a power of two.")
