@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from ..core.columns import dense
 from ..core.explanation import Parts
 from ..core.inputs import Batch, Csr, rows_from
-from ..core.invariants import check_scale, check_seen, need, need_range
+from ..core.invariants import check_counts, need, need_range
 from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
 from ..core.precision import RUN
 from ..core.protocol import Predictions, Scored, as_labels, rows_of
@@ -406,8 +406,7 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
             check_packed_blocks(blocks, n_features)
         else:
             check_blocks(blocks, n_features)
-    check_scale(state["scale"], n_features)
-    check_seen(state["seen"], n_classes)
+    check_counts(state, n_features, n_classes)
     need_range("run.label", state["run"].label, -1, n_classes)
     need_range("run.length", state["run"].length, 0, 1 << 62)
 

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from ..core.explanation import Parts, values_of
 from ..core.inputs import Batch, Dense
-from ..core.invariants import check_learner, check_scale, check_seen, check_squares, is_power, need, need_no_pruning
+from ..core.invariants import check_counts, check_learner, check_squares, is_power, need, need_no_pruning
 from ..core.learners import at_epoch
 from ..core.losses import LOSSES, probabilities_batch
 from ..core.protocol import Predictions, Scored, rows_of
@@ -234,8 +234,7 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
     check_squares("columns", columns.grad_sq, columns.weight.shape if _has_squares(options) and not slim else (1, 1))
     shape = projection.weight.shape
     check_squares("projection", projection.grad_sq, (1, shape[1]) if slim or not rank else shape)
-    check_scale(state["scale"], n_features)
-    check_seen(state["seen"], min(n_classes, n_columns))
+    check_counts(state, n_features, min(n_classes, n_columns))
 
 
 def slim(options: Options, state: State, n_classes: int, prune: float = 0.0) -> tuple[Options, State]:
