@@ -37,12 +37,6 @@ def is_power(n: int) -> bool:
     return n > 0 and n & (n - 1) == 0
 
 
-def need_no_pruning(prune: float) -> None:
-    """Refuse `prune` for a model with dense weights, where leaving some out would save nothing."""
-    if prune > 0:
-        raise ValueError("prune is for label trees: the weights of this model are stored as dense arrays.")
-
-
 def check_finite(state: State) -> None:
     """Raise ModelFormatError if a number is NaN or infinite, or larger than its array allows."""
     for name, group in state.items():

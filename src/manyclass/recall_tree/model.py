@@ -23,7 +23,6 @@ from ..core.invariants import (
     check_learner,
     check_links,
     need,
-    need_no_pruning,
     need_range,
     need_rows,
 )
@@ -419,14 +418,11 @@ def memory(options: Options, n_features: int, n_classes: int, n_rows: int | None
 
 def options_from_file(values: dict) -> dict:
     """The fields of `Options`; files of format 1 and 2 have words, learners and None instead of numbers."""
-    values = {"rules": RULES["corrected"], **values}  # younger than some files
+    values = {"rules": RULES["corrected"], **values}  # older files lack it
     if "learner" not in values:
         return values
     start = values.get("start", 0.0)
-    need(
-        start == 0,
-        f"the model was trained with start={start!r}, an option that was removed: train the model again.",
-    )
+    need(start == 0, f"the model was trained with start={start!r}, an option that was removed: train the model again.")
     for name, words in (("loss", LOSSES), ("path_features", PATH_FEATURES)):
         need(isinstance(values[name], str) and values[name] in words, f"{name} is {values[name]!r}.")
     learner, router_learner, bernstein = values["learner"], values["router_learner"], values["bernstein"]
@@ -439,9 +435,7 @@ def options_from_file(values: dict) -> dict:
         "beam": values["beam"],
         "loss": LOSSES[values["loss"]],
         **learner.as_options(),
-        "router_update": router_learner.update,
-        "router_rate": float(router_learner.rate),
-        "router_decay": float(router_learner.decay),
+        **{f"router_{name}": value for name, value in router_learner.as_options().items()},
         "table_bits": values["table_bits"],
         "rules": values["rules"],
     }
@@ -453,7 +447,7 @@ def arrays_from_file(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def check(options: Options, state: State, n_features: int, n_classes: int, slim: bool) -> None:
-    """ModelFormatError unless all that the kernels rely on is true."""
+    """ModelFormatError unless the kernels may run on the state."""
     need(options.loss in LOSSES.values(), f"the loss is {options.loss!r}.")
     need(options.path_features in PATH_FEATURES.values(), f"path_features is {options.path_features!r}.")
     need(-1 <= options.max_depth <= DEEPEST, f"max_depth is {options.max_depth}.")
@@ -499,9 +493,8 @@ def check_tree(tree: Tree, arity: int = 2) -> None:
         need((inner == inner[:, :1] + np.arange(arity)).all(), "the children of a node are not side by side.")
 
 
-def slim(options: Options, state: State, n_classes: int, prune: float = 0.0) -> tuple[Options, State]:
+def slim(options: Options, state: State, n_classes: int) -> tuple[Options, State]:
     """What predictions need: no squared gradients; no mass of labels unless path features look it up."""
-    need_no_pruning(prune)
     out, n = dict(state), n_nodes(state)
     for name, n_rows in (("router", n), ("scorer", n_classes), ("path", int(state["path"].n_rows[0]))):
         out[name] = slim_bank(state[name], max(1, n_rows))

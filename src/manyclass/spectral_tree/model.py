@@ -8,16 +8,7 @@ import scipy.sparse as sp
 
 from ..core.explanation import Parts, values_of
 from ..core.inputs import Batch, Csr, Dense, inverse_lengths
-from ..core.invariants import (
-    check_bank,
-    check_candidates,
-    check_counts,
-    check_links,
-    need,
-    need_no_pruning,
-    need_range,
-    need_rows,
-)
+from ..core.invariants import check_bank, check_candidates, check_counts, check_links, need, need_range, need_rows
 from ..core.learners import at_epoch
 from ..core.linear import add_weights, bank_bytes, make_bank, slim_bank
 from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
@@ -293,7 +284,7 @@ def options_from_file(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def check(options: Options, state: State, n_features: int, n_classes: int, slim: bool) -> None:
-    """Everything that the kernels trust."""
+    """ModelFormatError unless the kernels may run on the state."""
     limits = {
         "loss": (0, max(LOSSES.values())),
         "own": (OWN_NOTHING, OWN_WEIGHTS),
@@ -347,9 +338,8 @@ def check_forest(tree: Tree, forest: Forest) -> None:
     need(((tree.children[:, 0] < 0) == (tree.children[:, 1] < 0)).all(), "a node has one child.")
 
 
-def slim(options: Options, state: State, n_classes: int, prune: float = 0.0) -> tuple[Options, State]:
+def slim(options: Options, state: State, n_classes: int) -> tuple[Options, State]:
     """What predictions need: no sums of squared gradients."""
-    need_no_pruning(prune)
     out = {**state, **{name: slim_bank(state[name], len(state[name].bias)) for name in ("scorer", "own")}}
     projection = state["projection"]
     out["projection"] = projection._replace(grad_sq=np.zeros((1, projection.weight.shape[1]), np.float32))
