@@ -6,6 +6,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from .core.base import algorithm_of
 from .core.files import load
 from .io import Reading
 from .label_tree.estimator import LabelTreeClassifier
@@ -17,7 +18,7 @@ from .spectral_tree.estimator import SpectralTreeClassifier
 
 # By the name that files and the command line use.
 ESTIMATORS: dict[str, Any] = {
-    kind._model.NAME: kind
+    algorithm_of(kind): kind
     for kind in (
         RecallTreeClassifier,
         LabelTreeClassifier,

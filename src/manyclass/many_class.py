@@ -1,4 +1,4 @@
-"""The front door: an estimator that chooses the algorithm from the data."""
+"""`ManyClassClassifier`: an estimator that chooses the algorithm from the data."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from .core.base import algorithm_of
 from .core.label_issues import LabelIssuesMixin
 from .core.locks import in_child
 from .core.validation import NARROW, is_indicator
@@ -37,7 +38,7 @@ def _choose(X: Any, y: Any, stream: bool) -> type[Any]:
 
 
 def _of_model(name: str) -> Any:
-    """The method of the trained model."""
+    """A method that calls the method of the same name of the trained model."""
 
     @wraps(getattr(LabelTreeClassifier, name))
     def method(self, *args, **kwargs):
@@ -49,7 +50,7 @@ def _of_model(name: str) -> Any:
 
 
 def _attribute_of_model(name: str, doc: str = "") -> Any:
-    """The attribute of the trained model; AttributeError if there is no model yet, as scikit-learn expects."""
+    """A property with the attribute of the trained model, or AttributeError before `fit`, as scikit-learn expects."""
 
     def attribute(self):
         if "estimator_" not in self.__dict__:
@@ -62,7 +63,7 @@ def _attribute_of_model(name: str, doc: str = "") -> Any:
 
 @contextmanager
 def _errors_name(estimator: Any) -> Iterator[None]:
-    """Errors of the model inside name the class that the user made."""
+    """Make errors of the trained model name the user's class instead of the model's."""
     try:
         yield
     except (ValueError, TypeError, AttributeError) as error:
@@ -260,7 +261,7 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
         rows = {} if kept is None else {"neighbors": int(kept.n_rows[0])}
         if self.estimator_._multilabel:
             rows["threshold"] = self.estimator_.threshold_
-        return {"algorithm": self.estimator_._model.NAME, **measured, **rows}
+        return {"algorithm": algorithm_of(self.estimator_), **measured, **rows}
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

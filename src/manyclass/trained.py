@@ -87,7 +87,7 @@ def open_model(path: str, threads: int | None = None) -> Trained:
 
 
 def _is_record(values: Any) -> bool:
-    """Whether this is what `train` or the service may have written about itself."""
+    """Whether this is a record as `train` or the service writes it."""
     counted = ("epochs", "rows", "examples", "pace", "applied")
     errors = ("progressive_errors", "held_out_errors")
     return (
@@ -125,6 +125,10 @@ class LabelColumns:
             return None
         n_known = len(trained.estimator.classes_) if hasattr(trained.estimator, "_index") else 0
         return cls(trained.names, max(n_known, min(trained.reading.n_labels or 0, MAX_COLUMNS)))
+
+    def number(self, name: Any) -> int:
+        """The column of a name, -1 if it is unknown."""
+        return self._columns.get(name, -1)
 
     def matrix(self, chunk: Chunk, learn: bool) -> sp.csr_array:
         """The labels of the rows as zeros and ones. New labels get new columns, which are kept if `learn`."""

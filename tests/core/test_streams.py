@@ -198,15 +198,15 @@ def test_partial_fit_after_fit_goes_on_at_the_last_pace(digits):
     assert gone_on < 0.05 * np.abs(fresh._state["scorer"].weight).max()
 
 
-def test_the_progressive_error_of_a_stream_is_the_share_predicted_wrongly_before_learning(digits):
+def test_the_progressive_error_of_a_stream_is_the_share_predicted_wrongly_before_learning(input_kind, digits):
     X, y = digits
-    model, wrong = RecallTreeClassifier(random_state=0), 1  # the first row has no prediction yet
+    model, wrong = input_kind(random_state=0), 1  # the first row has no prediction yet
     model.partial_fit(X[:1], y[:1])
     for i in range(1, 60):
         wrong += int(model.predict(X[i : i + 1])[0] != y[i])
         model.partial_fit(X[i : i + 1], y[i : i + 1])
     assert model.progressive_error_ == pytest.approx(wrong / 60)
-    whole = RecallTreeClassifier(random_state=0).partial_fit(X[:60], y[:60])
+    whole = input_kind(random_state=0).partial_fit(X[:60], y[:60])
     assert whole.progressive_error_ == model.progressive_error_
 
 

@@ -53,15 +53,15 @@ def as_csv(path, rows, delimiter=",", line_end="\r\n"):
         writer.writerows(rows)
 
 
-def written(tmp_path, kind):
+def written(tmp_path, kind, rows=ROWS):
     """The rows as a file of this kind."""
     path = tmp_path / f"rows.{kind}"
     if kind == "jsonl":
-        path.write_text("\n".join(map(json.dumps, ROWS)))
+        path.write_text("\n".join(map(json.dumps, rows)))
     elif kind == "parquet":
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), path)
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
     else:
-        as_csv(path, ROWS, {"csv": ",", "tsv": "\t"}[kind])
+        as_csv(path, rows, {"csv": ",", "tsv": "\t"}[kind])
     return path
 
 
@@ -75,13 +75,7 @@ def test_every_table_gives_the_features_of_scikit_learn(tmp_path, read, kind):
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_columns_are_found_and_stored(tmp_path, kind):
     rows = [{"y": 3, "words": "one two three four", "n": 1, "c": "x y", "flag": "yes"}] * 5
-    path = tmp_path / f"a.{kind}"
-    if kind == "csv":
-        as_csv(path, rows)
-    elif kind == "jsonl":
-        path.write_text("\n".join(map(json.dumps, rows)))
-    else:
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    path = written(tmp_path, kind, rows)
     reading = Source(path, Reading(label="y")).reading
     assert (reading.text, reading.numeric, reading.categorical) == (("words",), ("n",), ("c", "flag"))
     assert reading.labels == "one" and reading.label_kind == ("text" if kind == "csv" else "int")
@@ -167,15 +161,8 @@ def test_the_index_of_pandas_is_ignored_unless_it_is_named(tmp_path):
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_without_labels(tmp_path, read, kind):
-    path = tmp_path / f"a.{kind}"
     rows = [{name: row[name] for name in row if name != "label"} for row in ROWS]
-    if kind == "csv":
-        as_csv(path, rows)
-    elif kind == "jsonl":
-        path.write_text("\n".join(map(json.dumps, rows)))
-    else:
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    chunk = read(path, COLUMNS, labelled=False)
+    chunk = read(written(tmp_path, kind, rows), COLUMNS, labelled=False)
     assert chunk.labels is None and np.array_equal(chunk.X.toarray(), expected_matrix(ROWS))
 
 

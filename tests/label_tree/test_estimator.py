@@ -125,16 +125,6 @@ def test_the_stream_outgrows_every_first_size(growing):
     assert (grown["blocks"].free >= 0).sum() > 2  # tables were outgrown and given back
 
 
-def test_the_progressive_error_is_the_share_predicted_wrongly_before_learning(digits):
-    X, y = digits
-    model, wrong = LabelTreeClassifier(random_state=0), 1  # nothing is known before the first row
-    model.partial_fit(X[:1], y[:1])
-    for i in range(1, 60):
-        wrong += int(model.predict(X[i : i + 1])[0] != y[i])
-        model.partial_fit(X[i : i + 1], y[i : i + 1])
-    assert model.progressive_error_ == pytest.approx(wrong / 60)
-
-
 def test_of_known_labels_the_progressive_error_is_the_share_predicted_wrongly(text):
     X, y = text
     model = LabelTreeClassifier(random_state=0).partial_fit(X[:600], y[:600])

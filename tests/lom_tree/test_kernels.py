@@ -10,7 +10,7 @@ from manyclass.core.inputs import Dense
 from manyclass.core.online_trees import check_tree
 from manyclass.lom_tree import model
 from tests.reference import lom_tree as reference
-from tests.reference.streams import LEARNERS, as_batch, stream
+from tests.reference.streams import LEARNERS, as_batch, stream, train_both
 
 OPTIONS = {
     "swap": st.booleans(),
@@ -40,12 +40,8 @@ def resolve(**options):
 def learn_both(X, y, weights, sparse, learner, **options):
     """(options, state) of the package and the reference tree after the same stream."""
     config = resolve(learner=LEARNERS[learner], **options)
-    state = model.init(config, X.shape[1])
-    model.learn(config, state, as_batch(X, sparse), y, weights)
     tree = reference.LomTree(X.shape[1], learner=(learner, LEARNERS[learner].rate), **options)
-    for x, label, weight in zip(X.astype(float), y, weights, strict=True):
-        tree.learn(x, int(label), float(weight))
-    return config, state, tree
+    return config, train_both(model, config, tree, X, y, weights, sparse), tree
 
 
 @settings(max_examples=80, report_multiple_bugs=False)
@@ -68,9 +64,7 @@ def test_kernel_equals_reference(seed, n_labels, sparse, learner, **options):
         assert grown.children[node.number].tolist() == children
         assert grown.parent[node.number] == (-1 if node.parent is None else node.parent.number)
         assert state["nodes"].smallest[node.number] == pytest.approx(node.smallest)
-        size = state["candidates"].size[node.number]
-        assert state["candidates"].label[node.number, :size].tolist() == list(node.leaf_counts)
-        np.testing.assert_allclose(state["candidates"].mass[node.number, :size], list(node.leaf_counts.values()))
+        same_candidates(state, node)
     assert state["seen"].mass[0] == pytest.approx(tree.mass)
     assert state["seen"].wrong_mass[0] == pytest.approx(tree.wrong_mass)
     same_predictions(config, state, tree, X, sparse, n_labels)
@@ -92,9 +86,7 @@ def test_printed_rules_equal_the_reference(seed, n_labels, sparse, learner, **op
     assert state["tree"].n_nodes[0] == len(tree.nodes)
     check_tree(state["tree"])
     for node in tree.nodes:
-        size = state["candidates"].size[node.number]
-        assert state["candidates"].label[node.number, :size].tolist() == list(node.leaf_counts)
-        np.testing.assert_allclose(state["candidates"].mass[node.number, :size], list(node.leaf_counts.values()))
+        same_candidates(state, node)
     assert state["seen"].wrong_mass[0] == pytest.approx(tree.wrong_mass)
     same_predictions(config, state, tree, X, sparse, n_labels)
 
@@ -108,6 +100,12 @@ def test_a_printed_leaf_is_copied_to_the_left():
     counts = [state["candidates"].label[node, : state["candidates"].size[node]].tolist() for node in (left, right)]
     assert counts == [[7, 4], [4]]
     assert state["router"].bias[0] == pytest.approx(-0.5 + 0.25) and state["router"].bias[left] == -0.5
+
+
+def same_candidates(state, node):
+    size = state["candidates"].size[node.number]
+    assert state["candidates"].label[node.number, :size].tolist() == list(node.leaf_counts)
+    np.testing.assert_allclose(state["candidates"].mass[node.number, :size], list(node.leaf_counts.values()))
 
 
 def same_predictions(config, state, tree, X, sparse, n_labels):

@@ -9,7 +9,7 @@ from manyclass import SGD, MlomTreeClassifier, NormalizedAdaGrad
 from manyclass.core.inputs import Dense
 from manyclass.mlom_tree import model
 from tests.reference import mlom_tree as reference
-from tests.reference.streams import LEARNERS, as_batch, stream
+from tests.reference.streams import LEARNERS, as_batch, stream, train_both
 
 OPTIONS = {
     "centre": st.sampled_from(["median", "mean"]),
@@ -37,12 +37,9 @@ def resolve(**options):
 def learn_both(X, y, weights, sparse, learner, **options):
     """(options, state) of the package and the reference tree after the same stream."""
     config = resolve(learner=LEARNERS[learner], **options)
-    state = model.init(config, X.shape[1])
-    model.learn(config, state, as_batch(X, sparse), y, weights)
-    model.check(config, state, X.shape[1], 12, False)
     tree = reference.MlomTree(X.shape[1], learner=(learner, LEARNERS[learner].rate), **options)
-    for x, label, weight in zip(X.astype(float), y, weights, strict=True):
-        tree.learn(x, int(label), float(weight))
+    state = train_both(model, config, tree, X, y, weights, sparse)
+    model.check(config, state, X.shape[1], 12, False)
     return config, state, tree
 
 

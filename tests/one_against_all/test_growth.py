@@ -8,18 +8,14 @@ from manyclass.core.inputs import Dense
 from manyclass.core.learners import SGD, NormalizedAdaGrad
 from manyclass.core.state import flatten
 from manyclass.one_against_all import model as one_against_all
+from tests.reference.streams import late_labels
 
 N_CLASSES, N_FEATURES = 120, 6
 
 
 @pytest.fixture(scope="module")
 def stream():
-    rng = np.random.default_rng(5)
-    centres = rng.standard_normal((N_CLASSES, N_FEATURES))
-    y = np.sort(rng.integers(0, N_CLASSES, 900))
-    y = np.concatenate([y, rng.integers(0, N_CLASSES, 900)]).astype(np.int32)  # new labels come late, too
-    X = (centres[y] + 0.2 * rng.standard_normal((len(y), N_FEATURES))).astype(np.float32)
-    return X, y, rng.uniform(0.5, 1.5, len(y))
+    return late_labels(N_CLASSES, N_FEATURES)
 
 
 @pytest.mark.parametrize("changes", [{}, {"table_bits": 9}, {"rank": 3}, {"learner": NormalizedAdaGrad()}])

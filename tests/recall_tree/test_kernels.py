@@ -4,20 +4,19 @@ import math
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manyclass import RecallTreeClassifier
-from manyclass.core.inputs import Csr, Dense
+from manyclass.core.inputs import Dense
 from manyclass.core.labels import add_mass, n_log_n_rise
-from manyclass.core.learners import SGD, AdaGrad, NormalizedAdaGrad
+from manyclass.core.learners import SGD
 from manyclass.core.state import Counts, LabelTable, make
 from manyclass.recall_tree import kernels as kernel
 from manyclass.recall_tree import model
 from tests.reference import recall_tree as reference
+from tests.reference.streams import LEARNERS, as_batch, stream, train_both
 
-LEARNERS = {"sgd": SGD(0.7), "adagrad": AdaGrad(0.3), "normalized-adagrad": NormalizedAdaGrad(0.9)}
 OPTIONS = {
     "n_candidates": st.integers(1, 4),
     "max_depth": st.integers(0, 4),
@@ -31,27 +30,6 @@ OPTIONS = {
 }
 
 
-def stream(seed, n_rows, n_labels, sparse):
-    """Rows around one centre a label, labels and weights; a few rows weigh nothing."""
-    rng = np.random.default_rng(seed)
-    if sparse:
-        centres = (rng.random((n_labels, 300)) < 0.03) * rng.standard_normal((n_labels, 300))
-        noise = (rng.random((n_rows, 300)) < 0.01) * rng.standard_normal((n_rows, 300))
-    else:
-        centres, noise = rng.standard_normal((n_labels, 5)), 0.3 * rng.standard_normal((n_rows, 5))
-    y = rng.integers(0, n_labels, n_rows)
-    X = (centres[y] + noise).astype(np.float32)
-    weights = np.where(rng.random(n_rows) < 0.05, 0.0, rng.uniform(0.5, 1.5, n_rows))
-    return X, y.astype(np.int32), weights
-
-
-def as_batch(X, sparse):
-    if not sparse:
-        return Dense(X)
-    rows = sp.csr_array(X)
-    return Csr(rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data)
-
-
 def resolve(learner=SGD(), router=SGD(), **changes):
     """Options of the model, with routers that learn by any rule; given as a user would."""
     words = {"n_candidates": "auto", "max_depth": "auto", "beam": 1, "bernstein": None, "table_bits": 20, **changes}
@@ -62,17 +40,9 @@ def resolve(learner=SGD(), router=SGD(), **changes):
 def learn_both(X, y, weights, sparse, learner, router, **options):
     """(options, state) of the package and the reference tree after the same stream."""
     resolved = resolve(LEARNERS[learner], LEARNERS[router], **options)
-    state = model.init(resolved, X.shape[1])
-    model.learn(resolved, state, as_batch(X, sparse), y, weights)
-    tree = reference.RecallTree(
-        X.shape[1],
-        learner=(learner, LEARNERS[learner].rate),
-        router=(router, LEARNERS[router].rate),
-        **options,
-    )
-    for x, label, weight in zip(X.astype(float), y, weights, strict=True):
-        tree.learn(x, int(label), float(weight))
-    return resolved, state, tree
+    rates = {"learner": (learner, LEARNERS[learner].rate), "router": (router, LEARNERS[router].rate)}
+    tree = reference.RecallTree(X.shape[1], **rates, **options)
+    return resolved, train_both(model, resolved, tree, X, y, weights, sparse), tree
 
 
 @settings(max_examples=60, report_multiple_bugs=False)
@@ -109,12 +79,9 @@ def test_printed_rules_equal_the_reference(seed, n_labels, bernstein, loss, rule
     X, y, weights = stream(seed, 70, n_labels, False)
     options = {"n_candidates": 3, "max_depth": 4, "bernstein": bernstein, "path_features": "bias", "loss": loss}
     resolved = resolve(LEARNERS["sgd"], LEARNERS["sgd"], **options)._replace(rules=rules)
-    state = model.init(resolved, X.shape[1])
-    model.learn(resolved, state, as_batch(X, False), y, weights)
     rates = {"learner": ("sgd", LEARNERS["sgd"].rate), "router": ("sgd", LEARNERS["sgd"].rate)}
     tree = reference.RecallTree(X.shape[1], **rates, **options, rules=rules)
-    for x, label, weight in zip(X.astype(float), y, weights, strict=True):
-        tree.learn(x, int(label), float(weight))
+    state = train_both(model, resolved, tree, X, y, weights, False)
     for node in tree.nodes:
         children = [-1 if child is None else child.number for child in node.children]
         assert state["tree"].children[node.number].tolist() == children

@@ -14,6 +14,7 @@ from manyclass.core.labels import EMPTY, mass_of
 from manyclass.core.state import flatten
 from manyclass.core.updates import ADAGRAD
 from manyclass.recall_tree import kernels, model
+from tests.reference.streams import late_labels
 
 
 @pytest.mark.parametrize(
@@ -92,12 +93,7 @@ def resolve(**changes):
 
 @pytest.fixture(scope="module")
 def stream():
-    rng = np.random.default_rng(5)
-    centres = rng.standard_normal((N_CLASSES, N_FEATURES))
-    y = np.sort(rng.integers(0, N_CLASSES, 900))
-    y = np.concatenate([y, rng.integers(0, N_CLASSES, 900)]).astype(np.int32)  # new labels come late, too
-    X = (centres[y] + 0.2 * rng.standard_normal((len(y), N_FEATURES))).astype(np.float32)
-    return X, y, rng.uniform(0.5, 1.5, len(y))
+    return late_labels(N_CLASSES, N_FEATURES)
 
 
 @pytest.fixture(scope="module")

@@ -23,5 +23,24 @@ def stream(seed, n_rows, n_labels, sparse):
     return X, y.astype(np.int32), weights
 
 
+def late_labels(n_classes, n_features):
+    """Rows around one centre per label, labels and weights; new labels come in order, then all at random."""
+    rng = np.random.default_rng(5)
+    centres = rng.standard_normal((n_classes, n_features))
+    y = np.sort(rng.integers(0, n_classes, 900))
+    y = np.concatenate([y, rng.integers(0, n_classes, 900)]).astype(np.int32)
+    X = (centres[y] + 0.2 * rng.standard_normal((len(y), n_features))).astype(np.float32)
+    return X, y, rng.uniform(0.5, 1.5, len(y))
+
+
 def as_batch(X, sparse):
     return validation.as_batch(sp.csr_array(X) if sparse else X)
+
+
+def train_both(model, options, tree, X, y, weights, sparse):
+    """Train a model of the package and a reference tree on the same stream; return the model's state."""
+    state = model.init(options, X.shape[1])
+    model.learn(options, state, as_batch(X, sparse), y, weights)
+    for x, label, weight in zip(X.astype(float), y, weights, strict=True):
+        tree.learn(x, int(label), float(weight))
+    return state

@@ -333,16 +333,22 @@ def test_the_journal_is_synchronous(tmp_path):
     assert os.path.exists(tmp_path / "j.sqlite")
 
 
-def test_several_labels_per_row(served, tmp_path):
-    """Labels are columns with names; new ones get new columns, in any grouping of the rows."""
-    model_file = train_model(tmp_path, "tags.model", several=True)
-    rows = [(text, [label, f"tag {i % 5}"]) for i, (text, label) in enumerate(texts(20, 3))]
-    one, many = served("one", path=model_file), served("many", start=False, path=model_file)
+def learn_in_two_groupings(served, path, rows):
+    """Two services after the same rows: sent one by one, and all before the service starts."""
+    one, many = served("one", path=path), served("many", path=path, start=False)
     for row in rows:
         one.when_learned(one.add(one.check([row]), None).result(30).seq).result(60)
     many.add(many.check(rows), None).result(30)
     many.start()
-    many.when_learned(20).result(60)
+    many.when_learned(len(rows)).result(60)
+    return one, many
+
+
+def test_several_labels_per_row(served, tmp_path):
+    """Labels are columns with names; new ones get new columns, in any grouping of the rows."""
+    model_file = train_model(tmp_path, "tags.model", several=True)
+    rows = [(text, [label, f"tag {i % 5}"]) for i, (text, label) in enumerate(texts(20, 3))]
+    one, many = learn_in_two_groupings(served, model_file, rows)
     with many.published() as copy:
         found = copy.predict([rows[0][0]], 3)[0]
         assert set(found.labels) & {"tag 0", "tag 1", "tag 2", "tag 3", "tag 4"} and rows[0][1][0] in found.labels
@@ -454,12 +460,7 @@ def test_tiny_values_are_learned_in_any_grouping(served, tmp_path):
     """Estimators refuse a batch of nothing but tiny values; a row must not depend on those beside it."""
     path = numbers_model(tmp_path)
     rows = [([1e-35] + [0.0] * 19, [1]), ([0.0] * 19 + [9.0], [-2])]
-    one, many = served("one", path=path), served("many", path=path, start=False)
-    for row in rows:
-        one.when_learned(one.add(one.check([row]), None).result(30).seq).result(30)
-    many.add(many.check(rows), None).result(30)
-    many.start()
-    many.when_learned(2).result(30)
+    one, many = learn_in_two_groupings(served, path, rows)
     assert (one.n_refused, many.n_refused) == (0, 0)
     assert state(one) == state(many)
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..core.base import algorithm_of
 from ..core.learners import BY_NAME
 from ..estimators import ESTIMATORS
 from ..many_class import choose
@@ -23,12 +24,7 @@ _OTHER_FLAGS = {
 
 def default_algorithm(text: bool = True, several: bool = False, stream: bool = False) -> str:
     """The algorithm that `ManyClassClassifier` chooses."""
-    return choose(text, several, stream)._model.NAME
-
-
-def learns_at_once(estimator: Any) -> bool:
-    """Whether the algorithm has a training of its own for all rows at once, which is then the better one."""
-    return hasattr(estimator._model, "fit")
+    return algorithm_of(choose(text, several, stream))
 
 
 def make_estimator(algorithm: str, options: Sequence[str], seed: int) -> Any:

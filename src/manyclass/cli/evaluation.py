@@ -18,12 +18,12 @@ from ..metrics import (
     Reliability,
     RiskCoverage,
     ThresholdSearch,
-    ece_at_k,
     ndcg_at_k,
     precision_at_k,
     precision_threshold,
     risk_coverage,
 )
+from ..metrics.calibration import calibration_error
 from ..metrics.ranking import grouped_recall, propensities_of_counts, psp_sums
 from ..trained import LabelColumns, Trained
 from .files import unknown_features
@@ -203,7 +203,7 @@ class Evaluation:
         return {
             **out,
             "candidate_recall": self.n_recalled / max(1, int(counts.true.sum())),
-            "calibration_error": self._calibration_error(),
+            "calibration_error": calibration_error(np.concatenate(self.probabilities), np.concatenate(self.correct)),
             **{name: mean[name] for name in WORK},
             "n_rows": n,
             "n_unknown_rows": self.n_unknown_rows,
@@ -211,11 +211,6 @@ class Evaluation:
             "n_skipped": self.source.n_skipped,
             "seconds": self.seconds,
         }
-
-    def _calibration_error(self) -> float:
-        """ECE@1."""
-        wrong = ~np.concatenate(self.correct)
-        return ece_at_k(wrong.astype(int), np.zeros((len(wrong), 1), int), np.concatenate(self.probabilities)[:, None])
 
     def threshold_for(self, precision: float) -> float | None:
         """The probability above which best predictions have a precision, with 95 % confidence; None: there is none."""

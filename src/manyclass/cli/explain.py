@@ -4,9 +4,10 @@ import json
 import sys
 from typing import Any
 
+from ..metrics.calibration import figure_class
 from ..trained import Trained, open_model
 from .messages import CommandError, notice_if_slow, printable
-from .report import check_outputs, figure_class, save_figure
+from .report import check_outputs, save_figure
 
 
 def run(model: str, text: str, label: str | None, top_k: int, picture: str | None, as_json: bool) -> None:

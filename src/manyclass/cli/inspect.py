@@ -9,12 +9,14 @@ import numpy as np
 from rich.console import Console
 from rich.tree import Tree
 
+from ..core.base import algorithm_of
 from ..io import Reading
+from ..metrics.calibration import figure_class
 from ..trained import Trained, nodes_with_labels, open_model
 from .evaluate import Section, as_text, percent, table_label
 from .files import escape
 from .messages import CommandError, printable
-from .report import check_outputs, figure_class, save_figure
+from .report import check_outputs, save_figure
 
 _N_LABELS = 6  # labels shown per node
 
@@ -32,7 +34,7 @@ def run(model: str, depth: int, topics: bool, labels: bool, picture: str | None,
         return
     nodes = [node for node in nodes_with_labels(clf) if node["depth"] <= depth]
     if picture is not None and not nodes:
-        raise CommandError(f"{model}: {clf._model.NAME} has no tree to draw.")
+        raise CommandError(f"{model}: {algorithm_of(clf)} has no tree to draw.")
     for node in nodes:
         node["n_labels"], node["labels"] = len(node["labels"]), trained.labels(node["labels"][:_N_LABELS])
     facts = _facts(trained, model)
@@ -43,7 +45,7 @@ def run(model: str, depth: int, topics: bool, labels: bool, picture: str | None,
         _print_facts(facts, trained)
         if nodes and (topics or picture is None):
             print()
-            kind = "candidates" if clf._model.NAME == "recall-tree" else "labels"
+            kind = "candidates" if algorithm_of(clf) == "recall-tree" else "labels"
             Console(markup=False, highlight=False).print(_tree(nodes, kind, topics))
     if picture is not None:
         _draw(nodes, picture)
@@ -55,7 +57,7 @@ def _facts(trained: Trained, path: str) -> dict[str, Any]:
     plain = bool, int, float, str, type(None)
     params = clf.get_params(deep=False)
     return {
-        "algorithm": clf._model.NAME,
+        "algorithm": algorithm_of(clf),
         "slim": clf._slim,
         "precision": clf._precision,
         "bytes": os.path.getsize(path),

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
+from ..core.base import algorithm_of
 from ..core.protocol import Predictions
 from ..core.taxonomy import JOINT
 from ..io import Source
@@ -159,7 +160,7 @@ def _paths(clf: Any, X: Any, confidence: float) -> Iterator[tuple[list[str], np.
 def _is_unknown(clf: Any, X: Any, found: Any) -> np.ndarray:
     """Whether a row has no feature that the model knows: it gets the same scores as a row without features."""
     out = np.diff(X.indptr) == 0
-    if clf._model.NAME not in _NONLINEAR:
+    if algorithm_of(clf) not in _NONLINEAR:
         empty = clf._predict(sp.csr_array((1, X.shape[1]), dtype=np.float32), found.labels.shape[1])
         out |= (found.labels == empty.labels).all(axis=1) & (found.scores == empty.scores).all(axis=1)
     return out

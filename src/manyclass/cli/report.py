@@ -7,7 +7,9 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from ..core.base import algorithm_of
 from ..metrics import RiskCoverage, risk_coverage_plot
+from ..metrics.calibration import figure_class
 from .evaluate import Section, frequency_range, percent, sections, table_label
 from .evaluation import Evaluation
 from .files import check_writable, replaced
@@ -33,15 +35,6 @@ def check_outputs(
         if path is not None:
             check_writable(path, *inputs)
             figure_class()
-
-
-def figure_class() -> Any:
-    """Matplotlib's Figure."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise CommandError("pictures and reports require matplotlib: pip install 'manyclass[plot]'") from error
-    return Figure
 
 
 def save_figure(figure: Any, path: str) -> None:
@@ -143,7 +136,7 @@ def write_report(evaluation: Evaluation, metrics: dict[str, Any], path: str, mod
     trained = evaluation.trained
     first, *others = sections(metrics)
     trained_on = f", trained on {trained.n_counted:,} rows" if trained.n_counted else ""
-    facts = f"{trained.estimator._model.NAME}, {evaluation.n_classes:,} classes{trained_on}"
+    facts = f"{algorithm_of(trained.estimator)}, {evaluation.n_classes:,} classes{trained_on}"
     text = f"{facts}; evaluated on {evaluation.source.path}"
     tables = [*sorted(others, key=_is_wide), _examples(evaluation)]
     grid = _grid([*_diagrams([metrics]), *map(_table, tables)])

@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base import learns_online
+from ..core.base import algorithm_of, learns_at_once, learns_online
 from ..core.calibration import FEWEST
 from ..core.model_file import remove_leftovers
 from ..estimators import ESTIMATORS
 from ..io import COLUMN_KINDS, Chunk, Reading, Source
 from ..trained import LabelColumns, Trained, initial_names, open_model
-from .algorithms import default_algorithm, learns_at_once, make_estimator
+from .algorithms import default_algorithm, make_estimator
 from .evaluate import evaluate, table
 from .files import can_read_once, check_model_name, only_writer, open_source, open_training_source, unknown_features
 from .label_files import label_arguments, read_label_files
@@ -110,7 +110,7 @@ def _run(plan: Plan) -> None:
     source = open_training_source(plan.data, plan.reading, base.reading if base else None)
     several = source.reading.labels == "several"
     # Without --algorithm, rows that are learned one by one may turn out to need another one.
-    algorithm = base.estimator._model.NAME if base else plan.algorithm or default_algorithm()
+    algorithm = algorithm_of(base.estimator) if base else plan.algorithm or default_algorithm()
     if several and not hasattr(ESTIMATORS[algorithm], "multilabel_"):
         raise CommandError(
             f"{plan.data}: {algorithm} does not support several labels per row: use label-tree or spectral-tree."
@@ -152,7 +152,7 @@ def _run(plan: Plan) -> None:
     n_rows = trained.training["examples"] - n_before
     result = {
         "model": plan.model,
-        "algorithm": trained.estimator._model.NAME,
+        "algorithm": algorithm_of(trained.estimator),
         "examples": trained.training["examples"],
         "epochs": trained.training["epochs"],
         "n_classes": len(trained.estimator.classes_),
@@ -288,7 +288,7 @@ def _choose_for_stream(plan: Plan, trained: Trained, features: Features) -> None
 def _print_algorithm(trained: Trained, how: str) -> None:
     reading = trained.reading
     hashed = "" if reading.n_features else " (hashed)"
-    stderr.print(f"training a {trained.estimator._model.NAME}, {reading.width:,} features{hashed}, {how}")
+    stderr.print(f"training a {algorithm_of(trained.estimator)}, {reading.width:,} features{hashed}, {how}")
 
 
 _ONE_CLASS = "all rows have the label '{}'; at least two classes are required."

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.base import learns_at_once
 from ..estimators import ESTIMATORS
 from ..metrics import mcnemar
 from ..trained import LabelColumns, initial_names
-from .algorithms import default_algorithm, learns_at_once, make_estimator
+from .algorithms import default_algorithm, make_estimator
 from .evaluate import percent
 from .evaluation import contains
 from .files import open_training_source
@@ -28,7 +29,7 @@ from .rows import read_rows
 from .train import DEFAULT_EPOCHS
 
 _HELD_OUT = 0.15  # share of the rows for the search, and again for the comparison at the end
-_FACTOR = 3  # of rows from one round to the next, and of settings that are dropped
+_FACTOR = 3  # each round has three times the rows and a third of the settings
 _FEWEST_ROWS = 2000  # in the first round
 _SIGNIFICANT = 0.05
 _MOST_CLASSES = 1000  # for one-against-all

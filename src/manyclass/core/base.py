@@ -48,14 +48,24 @@ from .validation import (
 from .vocabulary import VocabularyMixin
 
 _CHUNK = 1 << 14  # rows learned between two progress reports
-_VALIDATION_FRACTION = 0.1  # of the rows, with early stopping
-_USUAL_WEIGHTS = 0.01, 100.0  # means; other weights are divided by their mean
+_VALIDATION_FRACTION = 0.1  # share of the rows that early stopping holds out
+_USUAL_WEIGHTS = 0.01, 100.0  # sample weights with a mean outside are divided by it
 _PATIENCE = 2  # epochs without improvement before early stopping
+
+
+def algorithm_of(estimator: Any) -> str:
+    """The name of the algorithm in model files and in the command line."""
+    return estimator._model.NAME
 
 
 def learns_online(estimator: Any) -> bool:
     """Whether the algorithm learns row by row; without it there is no `partial_fit`."""
     return hasattr(estimator._model, "learn")
+
+
+def learns_at_once(estimator: Any) -> bool:
+    """Whether the algorithm has a training for all rows at once, which is then the better one."""
+    return hasattr(estimator._model, "fit")
 
 
 class ManyClassifier(
@@ -95,7 +105,7 @@ class ManyClassifier(
         return new
 
     def __copy__(self):
-        """Arrays are not shared: those that grow in one model would be too short for the other one's numbers."""
+        """A deep copy: two models cannot share arrays, because each of them lets its arrays grow."""
         return deepcopy(self)
 
     @abstractmethod
@@ -140,7 +150,7 @@ class ManyClassifier(
 
     @writes
     def _take_over(self, new: Any) -> None:
-        """Have the attributes of another estimator, but the options of this one, which may have changed meanwhile."""
+        """Take over the attributes of another estimator except its options, which may have changed here meanwhile."""
         kept = [*self._get_param_names(), "_lock"]
         self.__dict__ = {**new.__dict__, **{name: self.__dict__[name] for name in kept}}
 
@@ -150,7 +160,7 @@ class ManyClassifier(
         classes = np.unique(y)
         check_classes(self, classes)
         weights = weights * self._row_weights(classes, y, weights)
-        _check_some_weight(weights)
+        check_some_weight(weights)
         rng = check_random_state(self.random_state)
         self._start(X, classes, len(classes), rng)
         self._train_and_calibrate(X, self._index.encode(y), weights, rng)
@@ -291,7 +301,7 @@ class ManyClassifier(
             (index or ClassIndex(known)).check_kind(known)
             (index or ClassIndex(known)).check_kind(y)
             kind = "O" if "O" in (known.dtype.kind, new.dtype.kind) else known.dtype.kind
-            new = label_array([*known.tolist(), *new.tolist()], kind)  # numpy would make floats of int64 and uint64
+            new = label_array([*known.tolist(), *new.tolist()], kind)  # numpy would convert int64 and uint64 to float
         if first:
             rng = check_random_state(self.random_state)
             # The first rows must not determine the number of classes: another batch size would change the model.
@@ -516,6 +526,6 @@ def _check_class_weights(weights: Iterable[Any]) -> None:
             raise ValueError(f"class_weight must be a dict of label: weight from 0 to {HEAVIEST:g}, got {weight!r}.")
 
 
-def _check_some_weight(weights: np.ndarray) -> None:
+def check_some_weight(weights: np.ndarray) -> None:
     if not weights.any():
         raise ValueError("Sample weights must contain at least one non-zero number: there is no row to learn from.")

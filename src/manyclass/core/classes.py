@@ -81,7 +81,7 @@ class ClassIndex:
     def __getstate__(self) -> dict:
         return {**vars(self), "_buffer": None, "_counted": None}
 
-    def _first(self):
+    def first(self):
         """The first label, without building the array of all."""
         return self._labels[0] if self._labels else self.array[0]
 
@@ -96,7 +96,7 @@ class ClassIndex:
     def check_kind(self, labels: np.ndarray) -> None:
         """Refuse text after numbers and numbers after text."""
         kind = {True: "text", False: "numbers"}
-        text = isinstance(self._first(), (str, bytes))
+        text = isinstance(self.first(), (str, bytes))
         if _is_text(labels) != text:
             raise ValueError(
                 f"Labels are {kind[_is_text(labels)]} but earlier ones were {kind[text]}: "
@@ -105,7 +105,7 @@ class ClassIndex:
 
     def as_known(self, labels: np.ndarray) -> np.ndarray:
         """Integers stored as floats become integers again where the known labels are integers."""
-        whole = labels.dtype.kind == "f" and np.asarray(self._first()).dtype.kind in "iu"
+        whole = labels.dtype.kind == "f" and np.asarray(self.first()).dtype.kind in "iu"
         if whole and np.all((labels == np.floor(labels)) & (np.abs(labels) < 2.0**63)):
             return labels.astype(np.int64)
         return labels
@@ -150,7 +150,7 @@ class ClassIndex:
         return [number] if self.target is None else np.flatnonzero(self.target == number).tolist() or [number]
 
     def redirect(self, target: np.ndarray, own: Sequence[int] = ()) -> None:
-        """Take over a new `target`, in which the classes `own` stand for themselves."""
+        """Replace `target`; the classes `own` are then neither removed nor merged."""
         self.target = _standing(target, own)
 
     def rename(self, new: dict[int, object]) -> None:
@@ -201,7 +201,7 @@ def _append(new: np.ndarray, labels: list, ids: dict) -> None:
 
 
 def _standing(target: np.ndarray, own: Sequence[int]) -> np.ndarray | None:
-    """The `target` in which the classes `own` stand for themselves; None if all do."""
+    """`target` with the classes `own` neither removed nor merged; None if no class is. Mutates: target."""
     for number in own:
         target[number] = number
     return None if (target == np.arange(len(target))).all() else target
@@ -222,7 +222,7 @@ def label_array(labels: list, kind: str) -> np.ndarray:
 
 
 def number_array(numbers: Sequence) -> np.ndarray:
-    """An array that has the numbers (or text) unchanged: numpy would make floats of some integers."""
+    """An array with the numbers (or text) unchanged: numpy would convert some integers to floats."""
     array = np.array(numbers)
     if len(numbers) and array.dtype.kind == "f" and all(isinstance(number, int) for number in numbers):
         array = np.array(numbers, np.uint64 if min(numbers) >= 0 else object)

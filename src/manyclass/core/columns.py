@@ -19,18 +19,18 @@ FAR = 4.0
 _FAR_FROM_ZERO = 2.0  # standard deviations
 _AT_A_TIME = 1 << 20  # values
 _MOST_DENSE = 1 << 25  # values of rows that are centred at a time
-_LARGE = 0.9  # of the columns are not larger than usual; rare words have large weights
+_LARGE = 0.9  # quantile of the sizes; a column above FAR times it is large. Rare words have large weights
 
 
 class ColumnScaling(NamedTuple):
-    """What is subtracted from the values of each feature, and what the rest is multiplied with."""
+    """The scaling of each feature: a value x becomes (x - shift) * factor."""
 
     shift: Annotated[Array, Field("f4", ("feature",))]
     factor: Annotated[Array, Field("f4", ("feature",), 1)]
 
 
 class ColumnMaxima(NamedTuple):
-    """The largest values and weights, and the number of rows: exact sums (core/exact.py) require such bounds."""
+    """The largest values and weights, and the number of rows: exact sums (core/exact.py) need these limits."""
 
     value: Array  # (feature,) the largest absolute value
     weight: Any

@@ -50,7 +50,7 @@ class TrueLabels(NamedTuple):
 
     @property
     def unreached(self) -> float:
-        """The same for labels that the model knows: more paths may reach them."""
+        """`missing` without labels that are unknown to the model; more paths may find the rest."""
         known = (self.probability == -np.inf) & (self.label >= 0)
         return float(_shares(self)[known].sum()) / max(1, self.n_rows)
 
@@ -80,7 +80,7 @@ def _probabilities(scored: Scored, truth: Labels) -> np.ndarray:
 
 
 def enough_paths(true: TrueLabels, coverage: float) -> bool:
-    """Whether at most half of the labels that sets may miss are no candidates, so that sets need not be huge."""
+    """Whether sets can be small: labels outside the candidates are at most half of the labels that sets may miss."""
     return true.unreached <= (1.0 - coverage) / 2
 
 
@@ -90,7 +90,7 @@ def fit(true: TrueLabels, coverage: float, n_classes: int) -> Conformal:
 
 
 def _group(true: TrueLabels, coverage: float, thresholds: list[float], cluster: np.ndarray) -> Conformal:
-    """The group; the caller knows the number of paths."""
+    """The group of arrays; the caller sets `beam`."""
     no_beam, n_candidates = np.zeros(1, np.int64), np.array([true.n_candidates])
     return Conformal(np.array([coverage]), np.array(thresholds), cluster, no_beam, n_candidates)
 

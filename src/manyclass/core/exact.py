@@ -12,20 +12,20 @@ from ..jit import exact_kernel
 
 
 def grid(largest: Any, n: int) -> Any:
-    """What rounds numbers up to `largest` so that sums of n of them are exact; a number, or an array of them."""
+    """The constant for `on_grid` with which sums of n numbers up to `largest` are exact; an array for an array."""
     _, exponent = np.frexp(np.asarray(largest, np.float64) * (1.001 * max(n, 1)))
     return np.ldexp(1.5, exponent + 1)
 
 
 def on_grid(values: Any, step: Any) -> Any:
-    """The values rounded to the multiples that belong to a `grid`."""
+    """The values rounded with the constant from `grid`."""
     return (values + step) - step
 
 
 def two_parts(values: np.ndarray, largest: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The values as two terms, both of which have exact sums: nothing that a float64 shows is lost.
+    """Split each value into two terms whose sums are exact, so that no precision of a float64 is lost.
 
-    n is the number of values in all sums together, `largest` a bound of all of them.
+    n is the number of values in all sums together, `largest` their largest absolute value.
     """
     step = grid(largest, n)
     high = on_grid(values, step)

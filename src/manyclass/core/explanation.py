@@ -256,14 +256,11 @@ class Explanation:
         ax.spines[["top", "right", "left"]].set_visible(False)
         ax.tick_params(axis="y", length=0)
         against = "" if self.runner_up is None else f" against {_cut(str(self.runner_up), 30)}"
-        title = f"{_cut(str(self.label), 30)}{against}: {self._gap():+.2f}"
+        difference = self.score - (0.0 if self.runner_up is None else self.runner_up_score)
+        title = f"{_cut(str(self.label), 30)}{against}: {difference:+.2f}"
         ax.set_title(title, fontsize=10, loc="left", parse_math=False)
         ax.set_xlabel("contribution to the difference of the scores" if against else "contribution to the score")
         return ax
-
-    def _gap(self) -> float:
-        """The difference of the scores."""
-        return self.score - (self.runner_up_score if self.runner_up is not None else 0.0)
 
 
 def _cut(text: str, longest: int) -> str:

@@ -141,7 +141,10 @@ class FilesMixin(Mixin):
         if hasattr(self._model, "trim"):
             state = self._model.trim(state, len(self._index))
         if slim:
-            options, state = self._model.slim(options, state, len(self._index), prune)
+            pruned = {"prune": prune} if hasattr(self._model, "PRUNES") else {}
+            if prune and not pruned:
+                raise ValueError("prune is for label trees: the weights of this model are stored as dense arrays.")
+            options, state = self._model.slim(options, state, len(self._index), **pruned)
         elif replay is not None:
             state["replay"] = packed(replay, len(self._index))
         state |= shared
@@ -232,7 +235,7 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
     resolved = model.Options(**model.options_from_file(_from_json(metadata["config"])))
     out._options = check_option_types(resolved, kind._constraints)
     for name in set(out.get_params(deep=False)) - set(params):
-        # An option that is younger than the file: keep the behaviour of the model, if it is stored as the option is.
+        # The file is older than this option: keep the behaviour of the model, if its value is stored unchanged.
         value, constraint = getattr(out._options, name, None), kind._constraints.get(name)
         if value is not None and constraint is not None and constraint.allows(value):
             setattr(out, name, value)

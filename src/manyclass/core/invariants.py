@@ -7,22 +7,29 @@ import numpy as np
 from .learners import HIGHEST_RATE, Learner
 from .model_file import ModelFormatError
 from .options import Constraint
-from .state import Candidates, Linear, Scale, Seen, State, fields_of
+from .state import Candidates, Linear, State, fields_of
+from .trees import DEEPEST
 
 _CHECKED = 1 << 20  # numbers checked at a time: no copy of the size of the model
 
 
 def need(holds: Any, message: str) -> None:
-    """ModelFormatError unless it holds."""
+    """Raise ModelFormatError unless the condition holds."""
     if not holds:
         raise ModelFormatError(message)
 
 
 def need_range(name: str, values: np.ndarray, low: int, high: int) -> None:
-    """All values lie in low..high-1."""
+    """Raise ModelFormatError unless all values are in low..high-1."""
     if values.size and (values.min() < low or values.max() >= high):
         at = tuple(int(i) for i in np.argwhere((values < low) | (values >= high))[0])
         raise ModelFormatError(f"{name}{list(at)} is {values[at]}, outside {low}..{high - 1}.")
+
+
+def need_rows(n: int, **arrays: np.ndarray) -> None:
+    """Raise ModelFormatError unless each array has a row for each of n nodes."""
+    for name, array in arrays.items():
+        need(len(array) == n, f"{name} has {len(array)} rows for {n} nodes.")
 
 
 def is_power(n: int) -> bool:
@@ -30,14 +37,8 @@ def is_power(n: int) -> bool:
     return n > 0 and n & (n - 1) == 0
 
 
-def need_no_pruning(prune: float) -> None:
-    """For models with dense weights, where leaving some out would save nothing."""
-    if prune > 0:
-        raise ValueError("prune is for label trees: the weights of this model are stored as dense arrays.")
-
-
 def check_finite(state: State) -> None:
-    """No number is NaN or infinite, or larger than its array allows."""
+    """Raise ModelFormatError if a number is NaN or infinite, or larger than its array allows."""
     for name, group in state.items():
         for (field, how), array in zip(fields_of(type(group)).items(), group, strict=True):
             flat = array.reshape(-1) if how.dtype[0] == "f" else array[:0]
@@ -111,6 +112,22 @@ def check_squares(name: str, grad_sq: np.ndarray, shape: tuple[int, ...]) -> Non
     need(grad_sq.shape == shape, f"{name}.grad_sq has the shape {grad_sq.shape}, not {shape}.")
 
 
+def check_links(tree: Any, n: int) -> None:
+    """The first n nodes are one or more trees: one parent per node, before it, right depths, no cycle."""
+    parent, depth, children = tree.parent[:n], tree.depth[:n], tree.children[:n]
+    need_range("tree.parent", parent, -1, n)
+    below = np.flatnonzero(parent >= 0)
+    need((parent[below] < below).all(), "a node comes before its parent.")  # so there is no cycle
+    need((depth[parent < 0] == 0).all(), "the depth of a root is not 0.")
+    need((depth[below] == depth[parent[below]] + 1).all(), "tree.depth does not match the tree.")
+    need_range("tree.depth", depth, 0, DEEPEST + 1)
+    need_range("tree.children", children, -1, n)
+    owner, side = np.nonzero(children >= 0)
+    found = children[owner, side]
+    matches = len(np.unique(found)) == len(found) == len(below) and (parent[found] == owner).all()
+    need(matches, "a node is not its parent's child.")
+
+
 def check_candidates(candidates: Candidates, n_labels: int, most: int) -> None:
     """Lists of different labels that exist, with space for `most` at most."""
     slots = candidates.label.shape[1]
@@ -122,15 +139,12 @@ def check_candidates(candidates: Candidates, n_labels: int, most: int) -> None:
     need((np.diff(in_order, axis=1) > 0).all(), "candidates.label has a label twice at one node.")
 
 
-def check_scale(scale: Scale, n_features: int) -> None:
-    """Sizes of all features, and sums that are not negative."""
+def check_counts(state: State, n_features: int, n_classes: int) -> None:
+    """What the rows so far have shown: sizes of all features, and sums and counts within their limits."""
+    scale, seen = state["scale"], state["seen"]
     need(len(scale.inverse) == n_features, f"scale.inverse has {len(scale.inverse)} features, not {n_features}.")
     for name in ("sq_norm", "normalized", "n_rows"):
         need(getattr(scale, name)[0] >= 0, f"scale.{name} is {getattr(scale, name)[0]}.")
-
-
-def check_seen(seen: Seen, n_classes: int) -> None:
-    """Counts within their limits."""
     need_range("seen.n_labels", seen.n_labels, 0, n_classes + 1)
     need_range("seen.n_rows", seen.n_rows, 0, 1 << 62)
     sound = 0 <= seen.mass[0] < np.inf and 0 <= seen.wrong_mass[0] < np.inf

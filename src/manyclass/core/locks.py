@@ -90,7 +90,7 @@ class ModelLock:
             )
 
     def after_fork(self) -> None:
-        """In a new process, which has no other thread than the one that made it."""
+        """Repair the lock in a forked process, which has only the thread that called fork."""
         thread = get_ident()
         lost = any(other in self.readers or other == _LOST for other in self.writers if other != thread)
         for others in (self.readers, self.writers, self.waiting, self.bells):
@@ -131,7 +131,7 @@ class LockOfEstimator:
 
 
 def reads(method: Method) -> Method:
-    """A method that never runs while another thread changes the model."""
+    """Decorator of a method that reads the model: it never runs while another thread changes the model."""
 
     @wraps(method)
     def locked(self, *args, **kwargs):
@@ -179,7 +179,7 @@ def reads_row(method: Method) -> Method:
 
 
 def writes(method: Method) -> Method:
-    """A method that changes the model: it waits for all readers to end, and keeps others out."""
+    """Decorator of a method that changes the model: it waits until all readers have ended, and runs alone."""
 
     @wraps(method)
     def locked(self, *args, **kwargs):
@@ -209,7 +209,7 @@ def writes(method: Method) -> Method:
 
 
 def parallel(function: Callable, *arguments: Iterable, n_jobs: int) -> list:
-    """The function for each item of the lists, on `n_jobs` threads."""
+    """Call the function with the items of the lists, as `map` does, on `n_jobs` threads."""
     items = list(zip(*arguments, strict=True))
     if min(n_jobs, len(items)) <= 1:
         return [function(*item) for item in items]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 _UNITS = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-_MOST = 2.0**60  # bytes, more than there are
+_MOST = 2.0**60  # bytes; more than any machine has
 _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]i?|)b\s*", re.IGNORECASE)
 
 
@@ -24,12 +24,12 @@ def as_bytes(size: Any) -> int | None:
 
 
 def as_text(n_bytes: float) -> str:
-    """Megabytes below ten gigabytes, rounded up, so that the text is never less than the number."""
+    """A number of bytes as text, such as "512MB"; in gigabytes from 10 GB on. Rounded up."""
     return f"{-int(-n_bytes // 1e6)}MB" if n_bytes < 1e10 else f"{-int(-n_bytes // 1e9)}GB"
 
 
 def held_bytes() -> int:
-    """Memory that this process has allocated, without files that are mapped; 0 where the system does not tell."""
+    """Memory that this process has allocated, without mapped files; 0 where the system does not report it."""
     try:
         with open("/proc/self/status") as file:
             return next((1024 * int(line.split()[1]) for line in file if line.startswith("RssAnon:")), 0)
@@ -38,7 +38,7 @@ def held_bytes() -> int:
 
 
 def mapped(size: int, dtype: Any) -> np.ndarray:
-    """An array in a temporary file without a name. OSError if the disk has no space for it, where the system tells."""
+    """An array in a temporary file without a name. OSError if the disk is known to have no space for it."""
     n_bytes = max(1, size) * np.dtype(dtype).itemsize
     with tempfile.TemporaryFile() as file:
         file.truncate(n_bytes)

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..metrics import ThresholdSearch
-from .base import ManyClassifier, _check_some_weight
+from .base import ManyClassifier, check_some_weight
 from .calibration import FEWEST, is_true
 from .locks import reads
 from .options import check_options
@@ -47,7 +47,7 @@ class MultilabelClassifier(ManyClassifier):
         self._names = column_names(y, 0) if hasattr(y, "columns") else None
         self._check_options()
         X, matrix, weights = self._check_matrix(X, y, sample_weight, reset=True)
-        _check_some_weight(weights)
+        check_some_weight(weights)
         n_labels = np.diff(matrix.indptr)[weights > 0]
         if not n_labels.any():
             raise ValueError("y has no label in any row with a weight above 0: there is nothing to learn.")

@@ -14,7 +14,7 @@ from ..jit import device, inlined, kernel
 from . import linear
 from .explanation import Parts, binary_step, values_of
 from .inputs import Batch
-from .invariants import check_bank, check_learner, check_scale, check_seen, need, need_range
+from .invariants import check_bank, check_counts, check_learner, need, need_range, need_rows
 from .labels import EMPTY, LabelSet, check_table, fill_up, mass_of, move_entries
 from .learners import NormalizedAdaGrad
 from .locks import reads
@@ -436,13 +436,10 @@ def check_common(options: Any, state: State, n_features: int, n_classes: int, sl
     check_learner(options)
     tree = state["tree"]
     capacity = len(tree.parent)
-    rows = {name: len(state[name][0]) for name in _BY_NODE if name in state} | {"router": len(state["router"].bias)}
-    for name, n in rows.items():
-        need(n == capacity, f"{name} has {n} rows for {capacity} nodes.")
+    need_rows(capacity, router=state["router"].bias, **{name: state[name][0] for name in _BY_NODE if name in state})
     check_bank("router", state["router"], n_features, is_adaptive(options.update) and not slim)
     check_table(state["table"], int(tree.n_identities[0]), n_classes)
-    check_scale(state["scale"], n_features)
-    check_seen(state["seen"], n_classes)
+    check_counts(state, n_features, n_classes)
 
 
 def check_tree(tree: GrownTree, n_out: int = 0) -> None:

@@ -63,7 +63,11 @@ def rows_of(batch: Batch) -> int:
 
 
 class Mixin:
-    """What the mixins of an estimator use of each other and of its base class."""
+    """Attributes that the mixins of an estimator share.
+
+    The underscore marks what users must not rely on; the command line, the service and the Dask layer may use it.
+    scikit-learn reserves names without one for options and for results of `fit`.
+    """
 
     _model: Any  # a module with the functions of `Model`
     _options: Any
@@ -71,8 +75,8 @@ class Mixin:
     _index: ClassIndex
     _multilabel = False  # whether rows have several labels
     _slim = False
-    _extra: dict[str, Any] = {}  # "reading": how the training file was read; further JSON for who trained the model
-    _names: list[str] | None = None  # of the columns of y
+    _extra: dict[str, Any] = {}  # "reading": how the training file was read; JSON of the command line or service
+    _names: list[str] | None = None  # names of the columns of y
     n_features_in_: int
     _batch: Any
     _check_inputs: Any
@@ -99,6 +103,7 @@ class Model(Protocol):
     - `arrays_from_file(arrays)`: the arrays of a file by name, which may be of an older version;
     - `trim(state, n_classes)`: the state without spare capacity, for files;
     - `predict_one(options, state, k, n_classes)`: a faster function for single rows;
+    - `PRUNES`: `slim` takes `prune`, the absolute value up to which it leaves weights out;
     - `MOST_ROWS`: rows that one call of `predict` should get;
     - `ROWS_PER_THREAD`: fewer rows are not worth another thread.
     """
@@ -146,7 +151,7 @@ class Model(Protocol):
 
     @property
     def slim(self) -> Callable[..., tuple[Any, State]]:
-        """(options, state, n_classes, prune): what predictions need."""
+        """(options, state, n_classes[, prune]): what predictions need."""
 
     @property
     def options_from_file(self) -> Callable[[dict[str, Any]], dict[str, Any]]:

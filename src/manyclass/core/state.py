@@ -74,7 +74,7 @@ class LabelTable(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """What the stream has shown of the features' sizes."""
+    """Sizes of the features in all rows so far."""
 
     inverse: Annotated[Array, Field("f4", ("feature",), 0)]  # 1 / largest value; 0: only zeros so far
     sq_norm: Annotated[Array, Field("f8", ("one",), 0)]
@@ -83,7 +83,7 @@ class Scale(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What was learned so far, and the mass of wrong predictions made before learning (progressive validation)."""
+    """Counts of what was learned, and the mass of wrong predictions made before learning (progressive validation)."""
 
     n_labels: Annotated[Array, Field("i8", ("one",), 0)]
     n_rows: Annotated[Array, Field("i8", ("one",), 0)]

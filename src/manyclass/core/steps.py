@@ -37,23 +37,23 @@ class Here:
         self._n_bytes, self._lock = 0, Lock()
 
     def n_chunks(self, n_values: int) -> int:
-        """Into which the training from so many values is divided."""
+        """Number of chunks for the training from so many values."""
         return 64
 
     def call(self, function: Callable, *arguments: Any) -> Any:
-        """The value of a function."""
+        """The result of a function."""
         return function(*arguments)
 
     def each(self, function: Callable, lists: Sequence[list], *shared: Any) -> list:
-        """The value for each part: the lists have one item for each, `shared` are the same for all."""
+        """The results for all parts: each list has one item per part; all parts get `shared`."""
         return parallel(lambda *own: function(*own, *shared), *lists, n_jobs=self.n_jobs)
 
     def combine(self, function: Callable, values: list) -> Any:
-        """One value from those of all parts; the function takes two and may be applied in any order."""
+        """One value from the values of all parts; the function joins two of them, in any order."""
         return reduce(function, values)
 
     def chunks(self, take: Callable, train: Callable, lists: Sequence[list], chunks: list, *shared: Any) -> list:
-        """For each chunk, train(what `take` finds in each part, *shared), a tuple of arrays."""
+        """For each chunk, a tuple of arrays: train(the results of `take` for all parts, *shared)."""
         return parallel(
             lambda chunk: self._counted(train(self.each(take, lists, chunk), *shared)), chunks, n_jobs=self.n_jobs
         )
@@ -73,7 +73,7 @@ class Here:
         """Nothing to do here: values are computed at once."""
 
     def get(self, value: Any) -> Any:
-        """The value itself, of what the other methods returned."""
+        """The value of what another method returned; here it is that value itself."""
         return value
 
 
@@ -86,7 +86,7 @@ def add(a: Any, b: Any) -> Any:
 
 
 def one_blas_thread(function: Callable) -> Callable:
-    """Linear algebra with one thread: the last bits of its results depend on the number of threads."""
+    """Decorator: linear algebra uses one thread, because the last bits of results depend on the number of threads."""
 
     @wraps(function)
     def limited(*arguments: Any) -> Any:
@@ -97,7 +97,7 @@ def one_blas_thread(function: Callable) -> Callable:
 
 
 class _OneThread:
-    """The limit holds for the whole process: the first thread that needs it sets it, the last one removes it."""
+    """The limit of `one_blas_thread` for the whole process: the first thread sets it, the last one removes it."""
 
     def __init__(self) -> None:
         self._lock, self._n_inside = Lock(), 0
@@ -122,7 +122,7 @@ class _OneThread:
                 _take_control()
 
     def after_fork(self) -> None:
-        """In a new process, in which no other thread is inside."""
+        """Start again in a forked process, which has no other threads."""
         self._lock, self._n_inside = Lock(), 0
 
 

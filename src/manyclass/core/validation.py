@@ -157,10 +157,10 @@ def are_labels(y: Any) -> bool:
 
 
 def without_padding(y: Any) -> Any:
-    """Labels as numpy keeps them whole, in little memory.
+    """Labels in a form that keeps them unchanged and takes little memory.
 
     Text is an array of objects if an array of text would be mostly padding. Large integers stay integers: numpy would
-    make floats of some lists of them, and scikit-learn of all that pandas keeps in types of its own.
+    convert some lists of them to floats, and scikit-learn all columns with a nullable integer type of pandas.
     """
     if isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y):
         raise ValueError("Some labels are masked, as those of predict(X, reject=...) can be: pass the other rows only.")

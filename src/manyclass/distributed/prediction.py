@@ -73,7 +73,7 @@ def _model_at(path: str) -> Any:
 
 @lru_cache(maxsize=4)
 def _mapped(path: str, state: tuple[int, ...]) -> Any:
-    """The model of a file; `state` is another one if the file was replaced."""
+    """The model of a file; a file that was replaced has another `state`, so it is loaded again."""
     return load_model(path)
 
 

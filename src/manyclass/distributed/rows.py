@@ -48,7 +48,7 @@ class Info(NamedTuple):
 
 
 def partitions(X: Any, y: Any, sample_weight: Any = None) -> list:
-    """(X, y, weights) of each partition, or what will be such a tuple when it is computed."""
+    """(X, y, weights) of each partition, as a tuple or as a delayed object that computes one."""
     if y is None and isinstance(X, (list, tuple)):
         if sample_weight is not None:
             raise ValueError("sample_weight requires y; without y, each partition is a tuple (X, y, weights).")

@@ -132,7 +132,7 @@ class TableReader(Reader):
 
     def __init__(self, path: str, reading: Reading, labelled: bool, skip: bool) -> None:
         super().__init__(path, reading, labelled, skip)
-        self._vectorizers = _vectorizers(reading)
+        self.vectorizers = _vectorizers(reading)
         self._hasher = FeatureHasher(n_features=reading.width, input_type="pair", alternate_sign=False)
         self._layout = layout_of(reading)
         self._raw = reading.weighted and reading.weighting is None
@@ -230,7 +230,7 @@ class TableReader(Reader):
         layout, n = self._layout, len(self._pairs)
         if not n:
             return scipy.sparse.csr_array((0, self.width), dtype=np.float32)
-        blocks = [v.transform([texts[name] for texts in self._texts]) for name, v in self._vectorizers]
+        blocks = [v.transform([texts[name] for texts in self._texts]) for name, v in self.vectorizers]
         if self.reading.vectorizer is not None:
             return scipy.sparse.csr_array(blocks[0].astype(np.float32))
         pointer = np.cumsum([0, *map(len, self._numbers)], dtype=np.int32)

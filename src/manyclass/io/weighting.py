@@ -46,7 +46,7 @@ class Quantiles(NamedTuple):
 
     @classmethod
     def of(cls, values: np.ndarray) -> "Quantiles":
-        """Those of some numbers."""
+        """The quantiles of some numbers."""
         if not len(values):
             return cls(0.0, 1.0, ())
         values = values.astype(np.float64)
@@ -57,7 +57,7 @@ class Quantiles(NamedTuple):
 
     @classmethod
     def checked(cls, values: Any) -> "Quantiles":
-        """Those of a file; a ValueError if they are invalid."""
+        """The quantiles in a file; a ValueError if they are invalid."""
         if not isinstance(values, list) or len(values) != 3 or not isinstance(values[2], list):
             raise ValueError("the weighting has quantiles of the wrong type")
         numbers = [*values[:2], *values[2]]
@@ -205,7 +205,7 @@ class RawCounts:
         return self._latest
 
     def _quantiles(self, n: int) -> list[Quantiles]:
-        """Those of each number."""
+        """The quantiles of each column of numbers."""
         if not n or not self._sample:
             return [Quantiles.of(np.zeros(0))] * n
         columns = scipy.sparse.vstack(self._sample, format="csc")

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from ..core.columns import dense
 from ..core.explanation import Parts
 from ..core.inputs import Batch, Csr, rows_from
-from ..core.invariants import check_scale, check_seen, need, need_range
+from ..core.invariants import check_counts, need, need_range
 from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
 from ..core.precision import RUN
 from ..core.protocol import Predictions, Scored, as_labels, rows_of
@@ -60,6 +60,7 @@ from .weights import (
 )
 
 NAME = "label-tree"
+PRUNES = True
 _TREE = {"tree": LabelTree, "blocks": (Blocks, PackedBlocks)}
 GROUPS = {
     **_TREE,
@@ -114,10 +115,10 @@ def table_of(blocks: Blocks, node: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Asked(NamedTuple):
-    """What a user may ask of one `fit`."""
+    """Arguments of a single `fit`."""
 
     above: sp.csr_array | None = None  # nodes of a taxonomy that contain each label
-    max_memory: int | None = None  # bytes of the process
+    max_memory: int | None = None  # limit of the process in bytes
 
 
 NOTHING_ASKED = Asked()
@@ -183,7 +184,7 @@ def learn(
 
 
 def unpack(options: Options, tree: LabelTree, blocks: PackedBlocks) -> Blocks:
-    """The same scores in tables to which features can be added, with running sums.
+    """Convert packed weights to tables that online learning can change, with running sums; scores stay the same.
 
     The sums of the rows in `fit` were not kept. The weights of a label are its mean row and corrections, so its sum is
     estimated as its weights, scaled to the number of its rows; the sum of a child is that of its labels.
@@ -244,7 +245,7 @@ def _path_to_leaf(tree: LabelTree) -> list[int]:
 # -- prediction ----------------------------------------------------------------------------------------------------
 
 
-def _search(options: Options, state: State, batch: Batch, k: int) -> Predictions:
+def search(options: Options, state: State, batch: Batch, k: int) -> Predictions:
     """The k best labels: with several trees, those of the highest mean probability. -1 if fewer were reached."""
     n, trees = rows_of(batch), trees_of(state)
     n_best = max(k, BEST) if "neighbors" in state else k
@@ -270,7 +271,7 @@ def _search(options: Options, state: State, batch: Batch, k: int) -> Predictions
 
 def predict(options: Options, state: State, batch: Batch, k: int, n_classes: int) -> Predictions:
     """The k best labels of all rows; if fewer were reached, some others with score -inf."""
-    found = _search(options, state, batch, k)
+    found = search(options, state, batch, k)
     for r in np.flatnonzero(found.labels[:, -1] < 0):
         known = found.labels[r][found.labels[r] >= 0]
         missing = k - len(known)
@@ -281,7 +282,7 @@ def predict(options: Options, state: State, batch: Batch, k: int, n_classes: int
 
 def score(options: Options, state: State, batch: Batch) -> Scored:
     """All labels reached by all rows with their probabilities."""
-    found = _search(options, state, batch, width(options, state))
+    found = search(options, state, batch, width(options, state))
     reached = found.labels >= 0
     sizes = reached.sum(axis=1)
     if options.multilabel or len(trees_of(state)) > 1:  # logarithms of probabilities
@@ -385,7 +386,7 @@ def _as_steps(first: np.ndarray, lanes: np.ndarray, weights: np.ndarray) -> tupl
 
 
 def check(options: Options, state: State, n_features: int, n_classes: int, slim: bool) -> None:
-    """Everything that the kernels trust."""
+    """ModelFormatError unless the kernels may run on the state."""
     need(options.loss in LOSSES.values(), f"the loss is {options.loss!r}.")
     need(4 <= options.arity <= MOST_OUTPUTS, f"arity is {options.arity}.")
     need(1 <= options.beam <= MOST_PATHS, f"beam is {options.beam}.")
@@ -406,8 +407,7 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
             check_packed_blocks(blocks, n_features)
         else:
             check_blocks(blocks, n_features)
-    check_scale(state["scale"], n_features)
-    check_seen(state["seen"], n_classes)
+    check_counts(state, n_features, n_classes)
     need_range("run.label", state["run"].label, -1, n_classes)
     need_range("run.length", state["run"].length, 0, 1 << 62)
 

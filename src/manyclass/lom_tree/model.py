@@ -4,7 +4,7 @@ from typing import get_type_hints
 
 from ..core import online_trees as online
 from ..core.inputs import Batch
-from ..core.invariants import check_candidates, need, need_no_pruning
+from ..core.invariants import check_candidates, need
 from ..core.learners import at_epoch
 from ..core.linear import slim_bank
 from ..core.state import Candidates, State, cut, make
@@ -71,14 +71,14 @@ def tree_table(state: State, max_depth: int | None = None) -> list[dict]:
 
 def options_from_file(values: dict) -> dict:
     """The fields of `Options` from the values in a file."""
-    values = {"rules": CORRECTED, **values}  # younger than some files
+    values = {"rules": CORRECTED, **values}  # older files lack it
     if "learner" not in values:
         return values
     return online.options_from_words(values, loss=online.ROUTER_LOSSES, descent=DESCENTS)
 
 
 def check(options: Options, state: State, n_features: int, n_classes: int, slim: bool) -> None:
-    """Everything that the kernels rely on."""
+    """ModelFormatError unless the kernels may run on the state."""
     need(options.descent in (SIGN, TARGET), f"descent is {options.descent}.")
     need(options.rules in RULES.values(), f"rules is {options.rules}.")
     online.check_common(options, state, n_features, n_classes, slim)
@@ -86,9 +86,8 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
     check_candidates(state["candidates"], n_classes, online.SLOTS)
 
 
-def slim(options: Options, state: State, n_classes: int, prune: float = 0.0) -> tuple[Options, State]:
+def slim(options: Options, state: State, n_classes: int) -> tuple[Options, State]:
     """What predictions need: no sums of squared gradients, no means of margins."""
-    need_no_pruning(prune)
     n = n_nodes(state)
     out = {**state, "nodes": make(online.NodeMargins, node=n), "table": make(MarginTable, entry=2)}
     out |= {name: cut(state[name], node=n) for name in ("tree", "candidates")}

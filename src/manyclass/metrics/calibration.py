@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import betainc
 
-from .ranking import _evaluate
+from .ranking import find_hits
 
 _SMALLEST = 1e-15  # probability, before a logarithm
 _STARTS, _TESTS = 5, 100  # of the search for a threshold
@@ -77,7 +77,12 @@ def ece_at_k(
     >>> round(ece_at_k(["a", "b"], [["a"], ["a"]], [[0.9], [0.3]], n_bins=2, classes=["a", "b"]), 3)
     0.2
     """
-    mean, share, size = _bins(*_pairs(Y_true, top_labels, probabilities, k, classes), n_bins)
+    return calibration_error(*_pairs(Y_true, top_labels, probabilities, k, classes), n_bins)
+
+
+def calibration_error(probability: np.ndarray, correct: np.ndarray, n_bins: int = 10) -> float:
+    """ECE@k from the probability of each prediction, and whether it is correct."""
+    mean, share, size = _bins(probability, correct, n_bins)
     return float(np.average(np.abs(mean - share), weights=size))
 
 
@@ -129,7 +134,7 @@ def log_loss_with_other(Y_true: Any, top_labels: Any, probabilities: Any, classe
     >>> round(log_loss_with_other([0, 2], [[0, 1], [0, 1]], [[0.8, 0.1], [0.3, 0.2]]), 3)
     0.458
     """
-    truth, top, hits = _evaluate(*_ids(Y_true, top_labels, classes), np.shape(top_labels)[-1])
+    truth, top, hits = find_hits(*_ids(Y_true, top_labels, classes), np.shape(top_labels)[-1])
     if truth.is_matrix:
         raise ValueError("Y_true is a matrix; the log loss requires one label per row.")
     listed = _read_probabilities(probabilities, top)
@@ -266,8 +271,8 @@ def reliability_plot(
     'share of correct predictions'
     """
     ax = _axes(ax, "probability", "share of correct predictions")
-    mean, share, size = _bins(*_pairs(Y_true, top_labels, probabilities, k, classes), n_bins)
-    error = float(np.average(np.abs(mean - share), weights=size))
+    pairs = _pairs(Y_true, top_labels, probabilities, k, classes)
+    (mean, share, _), error = _bins(*pairs, n_bins), calibration_error(*pairs, n_bins)
     if not ax.lines:
         ax.plot([0, 1], [0, 1], color="#8a8f98", linestyle="--", linewidth=1)
     ax.plot(mean, share, marker="o", markersize=4, linewidth=1.5, label=f"{label} ECE@{k} {error:.3f}".strip())
@@ -331,7 +336,7 @@ def _pairs(
     Y_true: Any, top_labels: Any, probabilities: Any, k: int, classes: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Probability and correctness of the first k predictions of all rows; places without a label are left out."""
-    _, top, hits = _evaluate(*_ids(Y_true, top_labels, classes), k)
+    _, top, hits = find_hits(*_ids(Y_true, top_labels, classes), k)
     probability = _read_probabilities(probabilities, top)
     return probability[top >= 0], hits[top >= 0]
 
@@ -383,14 +388,19 @@ def _bins(probability: np.ndarray, correct: np.ndarray, n_bins: int) -> tuple[np
     return mean, share, size
 
 
+def figure_class() -> Any:
+    """Matplotlib's Figure."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("plots require matplotlib: pip install 'manyclass[plot]'") from error
+    return Figure
+
+
 def _axes(ax: Any, x: str, y: str) -> Any:
     """The axes, or those of a new figure that no window shows."""
     if ax is None:
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise ImportError("plots require matplotlib: pip install 'manyclass[plot]'") from error
-        ax = Figure(figsize=(5, 4), layout="constrained").subplots()
+        ax = figure_class()(figsize=(5, 4), layout="constrained").subplots()
     ax.set_xlabel(x)
     ax.set_ylabel(y)
     ax.spines[["top", "right"]].set_visible(False)

@@ -48,7 +48,7 @@ def precision_at_k(Y_true: Any, top_labels: Any, k: int) -> float:
     >>> precision_at_k([2, 0, 1], [[2], [1], [1]], 1)
     0.6666666666666666
     """
-    _, _, hits = _evaluate(Y_true, top_labels, k)
+    _, _, hits = find_hits(Y_true, top_labels, k)
     return float(hits.mean())
 
 
@@ -71,7 +71,7 @@ def recall_at_k(Y_true: Any, top_labels: Any, k: int) -> float:
     >>> recall_at_k([[1, 0, 1], [0, 1, 0]], [[2, 1], [0, 1]], 2)
     0.75
     """
-    truth, _, hits = _evaluate(Y_true, top_labels, k)
+    truth, _, hits = find_hits(Y_true, top_labels, k)
     return float(np.mean(hits.sum(axis=1) / np.maximum(truth.labels_per_row(), 1)))
 
 
@@ -97,7 +97,7 @@ def ndcg_at_k(Y_true: Any, top_labels: Any, k: int) -> float:
     >>> round(ndcg_at_k([[1, 0, 1], [0, 1, 0]], [[2, 0], [0, 1]], 2), 4)
     0.8155
     """
-    truth, top, hits = _evaluate(Y_true, top_labels, k)
+    truth, top, hits = find_hits(Y_true, top_labels, k)
     gain = 1.0 / np.log2(np.arange(2, top.shape[1] + 2))
     perfect = np.cumsum(gain)[np.clip(truth.labels_per_row(), 1, top.shape[1]) - 1]
     return float(np.mean(hits @ gain / perfect))
@@ -125,7 +125,7 @@ def coverage_at_k(Y_true: Any, top_labels: Any, k: int) -> float:
     >>> coverage_at_k([0, 0, 0, 1], [[0], [0], [0], [0]], 1)
     0.5
     """
-    truth, top, hits = _evaluate(Y_true, top_labels, k)
+    truth, top, hits = find_hits(Y_true, top_labels, k)
     return len(np.unique(top[hits])) / max(len(np.unique(truth.labels)), 1)
 
 
@@ -314,7 +314,7 @@ def psp_at_k(Y_true: Any, top_labels: Any, k: int, propensity: Any) -> float:
 
 def psp_sums(Y_true: Any, top_labels: Any, k: int, propensity: Any) -> tuple[float, float]:
     """The two sums whose ratio is PSP@k, which can be added up over parts of the rows."""
-    truth, top, hits = _evaluate(Y_true, top_labels, k)
+    truth, top, hits = find_hits(Y_true, top_labels, k)
     propensity = np.asarray(propensity, dtype=np.float64)
     if propensity.ndim != 1 or not np.all((propensity > 0) & (propensity <= 1)):
         raise ValueError("propensity must be a 1-D array with one number per label, above 0 and at most 1.")
@@ -343,7 +343,7 @@ class _Truth(NamedTuple):
         return np.bincount(self.rows, minlength=self.n_rows)
 
 
-def _evaluate(Y_true: Any, top_labels: Any, k: int) -> tuple[_Truth, np.ndarray, np.ndarray]:
+def find_hits(Y_true: Any, top_labels: Any, k: int) -> tuple[_Truth, np.ndarray, np.ndarray]:
     """Return the true labels, the first k predictions, and which of these are correct."""
     truth = _read_truth(Y_true, "Y_true")
     top = _read_predictions(top_labels, k, truth)
@@ -358,7 +358,7 @@ def _evaluate(Y_true: Any, top_labels: Any, k: int) -> tuple[_Truth, np.ndarray,
 
 def _label_counts(Y_true: Any, top_labels: Any, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return for each label how often it is predicted correctly, how often it is predicted, and how often it occurs."""
-    truth, top, hits = _evaluate(Y_true, top_labels, k)
+    truth, top, hits = find_hits(Y_true, top_labels, k)
     n = max(truth.n_labels, int(top.max()) + 1)
     found, predicted = np.bincount(top[hits], minlength=n), np.bincount(top[top >= 0], minlength=n)
     return found, predicted, np.bincount(truth.labels, minlength=n)

@@ -8,7 +8,7 @@ import numpy as np
 from ..core import online_trees as online
 from ..core.explanation import Parts
 from ..core.inputs import Batch
-from ..core.invariants import check_candidates, need, need_no_pruning, need_range
+from ..core.invariants import check_candidates, need, need_range
 from ..core.labels import EMPTY
 from ..core.learners import at_epoch
 from ..core.linear import slim_bank
@@ -121,7 +121,7 @@ def options_from_file(values: dict) -> dict:
 
 
 def check(options: Options, state: State, n_features: int, n_classes: int, slim: bool) -> None:
-    """Everything that the kernels rely on."""
+    """ModelFormatError unless the kernels may run on the state."""
     need(options.centre in CENTRES.values(), f"centre is {options.centre}.")
     for name in ("guests", "candidates"):
         need((name in state) == options.guests, f"the group {name!r} and the option guests contradict each other.")
@@ -201,9 +201,8 @@ def _walk_members(table: MlomTable, level: np.ndarray, owner: np.ndarray) -> tup
     return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
 
 
-def slim(options: Options, state: State, n_classes: int, prune: float = 0.0) -> tuple[Options, State]:
+def slim(options: Options, state: State, n_classes: int) -> tuple[Options, State]:
     """What predictions need: no sums of squared gradients; with guests, no means of margins either."""
-    need_no_pruning(prune)
     n = n_nodes(state)
     out = {**state, "router": slim_bank(state["router"], n), "tree": cut(state["tree"], node=n)}
     if not options.guests:

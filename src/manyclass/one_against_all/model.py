@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from ..core.explanation import Parts, values_of
 from ..core.inputs import Batch, Dense
-from ..core.invariants import check_learner, check_scale, check_seen, check_squares, is_power, need, need_no_pruning
+from ..core.invariants import check_counts, check_learner, check_squares, is_power, need
 from ..core.learners import at_epoch
 from ..core.losses import LOSSES, probabilities_batch
 from ..core.protocol import Predictions, Scored, rows_of
@@ -82,7 +82,7 @@ def learn(options: Options, state: State, batch: Batch, labels, weights, epoch: 
 
 
 def _grown(options: Options, state: State, label: int) -> Columns:
-    """More columns; fewer, hashed lines if the table would become too large."""
+    """The columns with space for more classes, on fewer, hashed lines if the table would become too large."""
     columns: Columns = state["columns"]
     adaptive = _has_squares(options)
     n_classes = max(label + 1, len(columns.bias) * 3 // 2)
@@ -114,7 +114,7 @@ def _scores(options: Options, state: State, batch: Batch, first: int, last: int)
 
 
 def _sizes(state: State, sq_norm: np.ndarray) -> np.ndarray:
-    """What rows are divided by in the low-rank form, from their squared lengths."""
+    """The divisors of rows in the low-rank form, from their squared lengths."""
     scale = state["scale"]
     mean = scale.sq_norm[0] / max(1.0, scale.n_rows[0])
     return np.maximum(1e-37, np.sqrt(np.maximum(mean, sq_norm)))
@@ -214,7 +214,7 @@ def options_from_file(values: dict) -> dict:
 
 
 def check(options: Options, state: State, n_features: int, n_classes: int, slim: bool) -> None:
-    """Everything that the kernels rely on."""
+    """ModelFormatError unless the kernels may run on the state."""
     need(options.loss in LOSSES.values(), f"loss is {options.loss}.")
     need(options.rank >= 0, f"rank is {options.rank}.")
     need(0 <= options.n_negatives <= MOST_NEGATIVES, f"n_negatives is {options.n_negatives}.")
@@ -234,13 +234,11 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
     check_squares("columns", columns.grad_sq, columns.weight.shape if _has_squares(options) and not slim else (1, 1))
     shape = projection.weight.shape
     check_squares("projection", projection.grad_sq, (1, shape[1]) if slim or not rank else shape)
-    check_scale(state["scale"], n_features)
-    check_seen(state["seen"], min(n_classes, n_columns))
+    check_counts(state, n_features, min(n_classes, n_columns))
 
 
-def slim(options: Options, state: State, n_classes: int, prune: float = 0.0) -> tuple[Options, State]:
+def slim(options: Options, state: State, n_classes: int) -> tuple[Options, State]:
     """What predictions need: no sums of squared gradients, no spare columns."""
-    need_no_pruning(prune)
     columns, projection = cut(state["columns"], **{"class": n_classes}), state["projection"]
     none = np.zeros((1, 1), np.float32)
     columns = columns._replace(grad_sq=none, bias_grad_sq=np.zeros_like(columns.bias))

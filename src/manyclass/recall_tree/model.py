@@ -16,15 +16,24 @@ import numpy as np
 from ..core.explanation import Parts, Step, binary_step, choice_step, softmax_outputs, values_of
 from ..core.held import hold
 from ..core.inputs import Batch, Dense
-from ..core.invariants import check_bank, check_candidates, check_scale, check_seen, need, need_no_pruning, need_range
+from ..core.invariants import (
+    check_bank,
+    check_candidates,
+    check_counts,
+    check_learner,
+    check_links,
+    need,
+    need_range,
+    need_rows,
+)
 from ..core.labels import LabelSet, check_table, find, move_table, refill
-from ..core.learners import HIGHEST_RATE, at_epoch
+from ..core.learners import at_epoch
 from ..core.linear import bank_bytes, grow_bank, make_bank, slim_bank, weights_of
 from ..core.losses import LOSSES, probabilities_batch
 from ..core.protocol import Predictions, Scored, rows_of
 from ..core.state import Candidates, Counts, LabelTable, Linear, Scale, Seen, State, Tree, copy, cut, make, resize
 from ..core.trees import DEEPEST, describe_node
-from ..core.updates import ADAGRAD, NORMALIZED_ADAGRAD, SGD, is_adaptive
+from ..core.updates import SGD, is_adaptive
 from ..interrupts import uninterrupted
 from . import batches, kernels
 from .kernels import BIAS, CROSSED, OFF, PRINTED, SHARES, STOP, Entropies, Fan, Lists, Nodes, Options, Rows, Scratch
@@ -409,14 +418,11 @@ def memory(options: Options, n_features: int, n_classes: int, n_rows: int | None
 
 def options_from_file(values: dict) -> dict:
     """The fields of `Options`; files of format 1 and 2 have words, learners and None instead of numbers."""
-    values = {"rules": RULES["corrected"], **values}  # younger than some files
+    values = {"rules": RULES["corrected"], **values}  # older files lack it
     if "learner" not in values:
         return values
     start = values.get("start", 0.0)
-    need(
-        start == 0,
-        f"the model was trained with start={start!r}, an option that was removed: train the model again.",
-    )
+    need(start == 0, f"the model was trained with start={start!r}, an option that was removed: train the model again.")
     for name, words in (("loss", LOSSES), ("path_features", PATH_FEATURES)):
         need(isinstance(values[name], str) and values[name] in words, f"{name} is {values[name]!r}.")
     learner, router_learner, bernstein = values["learner"], values["router_learner"], values["bernstein"]
@@ -429,9 +435,7 @@ def options_from_file(values: dict) -> dict:
         "beam": values["beam"],
         "loss": LOSSES[values["loss"]],
         **learner.as_options(),
-        "router_update": router_learner.update,
-        "router_rate": float(router_learner.rate),
-        "router_decay": float(router_learner.decay),
+        **{f"router_{name}": value for name, value in router_learner.as_options().items()},
         "table_bits": values["table_bits"],
         "rules": values["rules"],
     }
@@ -443,21 +447,18 @@ def arrays_from_file(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def check(options: Options, state: State, n_features: int, n_classes: int, slim: bool) -> None:
-    """ModelFormatError unless all that the kernels rely on is true."""
+    """ModelFormatError unless the kernels may run on the state."""
     need(options.loss in LOSSES.values(), f"the loss is {options.loss!r}.")
     need(options.path_features in PATH_FEATURES.values(), f"path_features is {options.path_features!r}.")
     need(-1 <= options.max_depth <= DEEPEST, f"max_depth is {options.max_depth}.")
     need(2 <= options.arity <= MOST_CHILDREN, f"arity is {options.arity}.")
     need(1 <= options.beam <= MOST_PATHS, f"beam is {options.beam}.")
     need(options.n_candidates == -1 or options.n_candidates > 0, f"n_candidates is {options.n_candidates}.")
-    need(8 <= options.table_bits <= 40, f"table_bits is {options.table_bits}.")
+    check_learner(options)
+    check_learner(options._replace(update=options.router_update, rate=options.router_rate, decay=options.router_decay))
     need(0 <= options.rules <= PRINTED, f"rules is {options.rules}.")
     has_entropies = bool(options.rules & SHARES) and not slim
     need(("entropies" in state) == has_entropies, "the group entropies does not fit the option rules.")
-    scorers = options.update, options.rate, options.decay
-    for update, rate, decay in (scorers, (options.router_update, options.router_rate, options.router_decay)):
-        need(update in (SGD, ADAGRAD, NORMALIZED_ADAGRAD), f"the update is {update!r}.")
-        need(0 < rate <= HIGHEST_RATE and 0 < decay <= 1, f"rate and decay are {rate} and {decay}.")
     check_tree(state["tree"], options.arity)
     n, capacity = n_nodes(state), len(state["tree"].parent)
     counts, candidates, table, path = (state[name] for name in ("counts", "candidates", "table", "path"))
@@ -465,47 +466,35 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
     check_bank("router", state["router"], n_features, options.router_update != SGD and not slim)
     check_bank("scorer", state["scorer"], n_features, squares)
     check_bank("path", path, _path_width(options, n_features), squares)
-    sizes = {"router": state["router"].bias, "counts": counts.total, "candidates": candidates.size}
+    need_rows(capacity, router=state["router"].bias, counts=counts.total, candidates=candidates.size)
     if has_entropies:
-        sizes["entropies"] = state["entropies"].mass_entropy
-    for name, array in sizes.items():
-        need(len(array) == capacity, f"{name} has {len(array)} rows for {capacity} nodes.")
+        need_rows(capacity, entropies=state["entropies"].mass_entropy)
     n_known = min(n_classes, len(state["scorer"].bias))
     check_candidates(candidates, n_known, MOST_CANDIDATES)
     need(options.n_candidates <= candidates.label.shape[1], f"n_candidates is {options.n_candidates}.")
     need((counts.total >= 0).all(), "counts.total has a number below 0.")
     check_table(table, n, n_known)
     need_range("table.path_row", table.path_row, -1, int(path.n_rows[0]))
-    check_scale(state["scale"], n_features)
-    check_seen(state["seen"], n_classes)
+    check_counts(state, n_features, n_classes)
 
 
 def check_tree(tree: Tree, arity: int = 2) -> None:
-    """A tree: one parent each, no cycle, right depths; more than two children are created together, side by side."""
+    """One tree, whose root is node 0; more than two children of a node are created together, side by side."""
     n = int(tree.n_nodes[0])
     need(1 <= n <= len(tree.parent), f"tree.n_nodes is {n}, with capacity for {len(tree.parent)}.")
     need(tree.children.shape[1] == arity, f"tree.children has {tree.children.shape[1]} sides.")
-    need((tree.children[n:] == -1).all() and tree.parent[0] == -1 and tree.depth[0] == 0, "the root is not a root.")
-    parent, nodes = tree.parent[1:n], np.arange(1, n)
-    need_range("tree.parent", parent, 0, n)
-    need((parent < nodes).all(), "a node comes before its parent.")  # so there is no cycle
-    need((tree.depth[1:n] == tree.depth[parent] + 1).all(), "tree.depth is not that of the tree.")
-    need_range("tree.depth", tree.depth[:n], 0, DEEPEST + 1)
-    used = tree.children[:n] >= 0
-    need_range("tree.children", tree.children[:n], -1, n)
-    owner = np.nonzero(used)[0]
-    children = tree.children[:n][used]
-    own = len(np.unique(children)) == len(children) == n - 1 and (tree.parent[children] == owner).all()
-    need(own, "a node is not its parent's child.")
+    need((tree.children[n:] == -1).all(), "a node that does not exist has children.")
+    need(tree.parent[0] < 0 and (tree.parent[1:n] >= 0).all(), "node 0 is not the only root.")
+    check_links(tree, n)
     if arity > 2:
+        used = tree.children[:n] >= 0
         inner = tree.children[:n][used[:, 0]]
         need((used.all(axis=1) | ~used.any(axis=1)).all(), "a node lacks some of its children.")
         need((inner == inner[:, :1] + np.arange(arity)).all(), "the children of a node are not side by side.")
 
 
-def slim(options: Options, state: State, n_classes: int, prune: float = 0.0) -> tuple[Options, State]:
+def slim(options: Options, state: State, n_classes: int) -> tuple[Options, State]:
     """What predictions need: no squared gradients; no mass of labels unless path features look it up."""
-    need_no_pruning(prune)
     out, n = dict(state), n_nodes(state)
     for name, n_rows in (("router", n), ("scorer", n_classes), ("path", int(state["path"].n_rows[0]))):
         out[name] = slim_bank(state[name], max(1, n_rows))

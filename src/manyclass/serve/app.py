@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from .. import __version__
+from ..core.base import algorithm_of
 from . import annif, explore, open_inference
 from .gate import Gate, Keys, Limits, Problem
 from .metrics import numbers_of
@@ -275,7 +276,7 @@ def _described(model: ServedModel) -> dict[str, Any]:
             "versions": model.versions,
             "classes": len(copy.estimator._index),
             "features": copy.estimator.n_features_in_,
-            "algorithm": copy.estimator._model.NAME,
+            "algorithm": algorithm_of(copy.estimator),
             "text": len(copy.trained.reading.text) == 1 and copy.trained.reading.columns == copy.trained.reading.text,
             "labels": "several" if copy.labels.several else "one",
             "learns": model.learns,

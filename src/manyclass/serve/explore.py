@@ -12,6 +12,7 @@ from fastapi import APIRouter, Query, Response
 from sklearn.utils import murmurhash3_32
 from starlette.concurrency import run_in_threadpool
 
+from ..core.base import algorithm_of
 from ..datasets import load_wordnet
 from ..trained import nodes_with_labels
 from .gate import Problem
@@ -171,7 +172,7 @@ def label_page(copy: Copy, label: Any, look: Explorer) -> dict[str, Any]:
         "words": [],
         "node": None,
     }
-    if clf._model.NAME == "label-tree":
+    if algorithm_of(clf) == "label-tree":
         tree, blocks = clf._model.trees_of(clf._state)[0]
         leaf = int(tree.leaf_of[number]) if number < len(tree.leaf_of) else -1
         if leaf >= 0:

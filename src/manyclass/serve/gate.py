@@ -39,8 +39,8 @@ class Limits:
     rows: int = 1000  # per request
     k: int = 1000
     seconds: float = 10.0  # until the body must be complete
-    requests: int = 2048  # at a time; more get 503
-    per_client: int = 1024  # at a time; more get 429: what 500 requests per second add up to in two seconds
+    requests: int = 2048  # concurrent requests; more get 503
+    per_client: int = 1024  # concurrent requests, about two seconds of 500 per second; more get 429
 
 
 class Problem(Exception):

@@ -124,7 +124,7 @@ class Copy:
         if model.NAME == "label-tree" and clf._index.target is None and "calibration" not in state:
             options, width = self._search_options()  # one search gives scores and probabilities
             batch = apply(state, self.own_features().batch(rows))
-            labels, scores, work = model._search(options, state, batch, width if probabilities else k)
+            labels, scores, work = model.search(options, state, batch, width if probabilities else k)
             chances = _chances(scores, options.multilabel or "tree_1" in state)
         else:
             X = self.own_features()(rows)
@@ -645,7 +645,7 @@ class ServedModel:
 
 
 def _chances(scores: np.ndarray, logarithms: bool) -> np.ndarray:
-    """Probabilities from scores: those are logarithms of them, or a softmax of all that were scored is taken."""
+    """Probabilities from scores that are their logarithms; otherwise by a softmax over all labels with a score."""
     if logarithms:
         return np.exp(scores)
     parts = np.exp(scores - np.maximum(scores[:, :1], _LEAST))
@@ -653,7 +653,7 @@ def _chances(scores: np.ndarray, logarithms: bool) -> np.ndarray:
 
 
 def _without_tiny(X: Any) -> Any:
-    """Rows whose values are 0 or not too small to learn from; estimators refuse batches of nothing but tiny values."""
+    """Set tiny values to 0: estimators refuse a batch that has no others."""
     values = X.data if sp.issparse(X) else X
     values[np.abs(values) < SMALLEST] = 0
     return X
@@ -698,7 +698,7 @@ def can_learn(copy: Copy) -> bool:
 
 def why_not(copy: Copy) -> str:
     """Why a model cannot learn; empty if it can."""
-    clf, label = copy.estimator, copy.estimator._index._first()
+    clf, label = copy.estimator, copy.estimator._index.first()
     if not learns_online(clf):
         return "its algorithm has no partial_fit"
     if clf._slim:

@@ -71,9 +71,9 @@ class RequestFeatures:
             self._reader = _reader(self.reading)
             self._raw = _reader(replace(self.reading, weighting=None)) if self.reading.weighted else self._reader
             self._layout = layout_of(self.reading)
-            only_words = self.reading.columns == self.reading.text and len(self._reader._vectorizers) == 1
+            only_words = self.reading.columns == self.reading.text and len(self._reader.vectorizers) == 1
             if only_words and self.n_features > NARROW:
-                self._analyze = self._reader._vectorizers[0][1].build_analyzer()
+                self._analyze = self._reader.vectorizers[0][1].build_analyzer()
 
     def __call__(self, rows: Sequence[Any]) -> Any:
         """Features of rows to predict, all of them sparse or all dense."""
@@ -248,7 +248,7 @@ class RequestLabels:
 
     def __init__(self, trained: Trained):
         self.several = trained.reading.labels == "several"
-        self.text = trained.names is not None or isinstance(trained.estimator._index._first(), str)
+        self.text = trained.names is not None or isinstance(trained.estimator._index.first(), str)
         self.columns = LabelColumns.of_model(trained)
 
     def check(self, labels: Sequence[Any]) -> list:
@@ -277,7 +277,7 @@ class RequestLabels:
         if self.columns is None:
             return int(trained.estimator._index.find(label_array([label], "U" if self.text else "i"))[0])
         if self.columns.names is not None:
-            return self.columns._columns.get(label, -1)
+            return self.columns.number(label)
         return label if isinstance(label, int) and 0 <= label < self.columns.n_columns else -1
 
     def array(self, rows: Sequence[list]) -> Any:

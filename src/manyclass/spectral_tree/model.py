@@ -8,13 +8,13 @@ import scipy.sparse as sp
 
 from ..core.explanation import Parts, values_of
 from ..core.inputs import Batch, Csr, Dense, inverse_lengths
-from ..core.invariants import check_bank, check_candidates, check_scale, check_seen, need, need_no_pruning, need_range
+from ..core.invariants import check_bank, check_candidates, check_counts, check_links, need, need_range, need_rows
 from ..core.learners import at_epoch
 from ..core.linear import add_weights, bank_bytes, make_bank, slim_bank
 from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
 from ..core.protocol import Predictions, Scored, as_labels, rows_of
 from ..core.state import Candidates, Counts, Linear, Projection, Scale, Seen, State, Tree, make
-from ..core.trees import DEEPEST, describe_node, paths_to
+from ..core.trees import describe_node, paths_to
 from ..core.updates import ADAGRAD, NORMALIZED_ADAGRAD, SGD
 from .batches import Leaf, learn_leaf
 from .explain import explain_candidates
@@ -284,7 +284,7 @@ def options_from_file(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def check(options: Options, state: State, n_features: int, n_classes: int, slim: bool) -> None:
-    """Everything that the kernels trust."""
+    """ModelFormatError unless the kernels may run on the state."""
     limits = {
         "loss": (0, max(LOSSES.values())),
         "own": (OWN_NOTHING, OWN_WEIGHTS),
@@ -301,9 +301,7 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
     need(len(forest.root) == options.n_trees, f"there are {len(forest.root)} trees, not {options.n_trees}.")
     check_forest(tree, forest)
     n = len(tree.parent)
-    sizes = {"routers": routers.bias, "candidates": candidates.size, "counts": state["counts"].total}
-    for name, array in sizes.items():
-        need(len(array) == n, f"{name} has {len(array)} rows for {n} nodes.")
+    need_rows(n, routers=routers.bias, candidates=candidates.size, counts=state["counts"].total)
     need_range("routers.first", routers.first, 0, len(routers.feature) + 1)
     need(len(routers.first) == n + 1 and routers.first[0] == 0, "routers.first does not have a begin for every node.")
     need((np.diff(routers.first) >= 0).all() and routers.first[-1] == len(routers.feature), "routers.first has a gap.")
@@ -325,34 +323,23 @@ def check(options: Options, state: State, n_features: int, n_classes: int, slim:
     if options.rank:
         shape = state["projection"].weight.shape
         need(shape == (n_features, options.rank), f"projection.weight has the shape {shape}.")
-    check_scale(state["scale"], n_features)
-    check_seen(state["seen"], n_classes)
+    check_counts(state, n_features, n_classes)
 
 
 def check_forest(tree: Tree, forest: Forest) -> None:
-    """Trees: every node except the roots has one parent, there is no cycle, nodes have two children or none."""
+    """Trees with the roots of the forest, whose nodes have two children or none."""
     n = int(tree.n_nodes[0])
     need(1 <= n == len(tree.parent), f"tree.n_nodes is {n}, with {len(tree.parent)} nodes.")
     need(tree.children.shape[1] == 2, f"tree.children has {tree.children.shape[1]} sides.")
-    need(len(forest.own_row) == n, f"forest.own_row has {len(forest.own_row)} rows for {n} nodes.")
+    need_rows(n, **{"forest.own_row": forest.own_row})
     roots = np.flatnonzero(tree.parent < 0)
     need(len(roots) == len(forest.root) and (roots == np.sort(forest.root)).all(), "forest.root are not the roots.")
-    need((tree.depth[roots] == 0).all(), "the depth of a root is not 0.")
-    need_range("tree.parent", tree.parent, -1, n)
-    below = np.flatnonzero(tree.parent >= 0)
-    need((tree.parent[below] < below).all(), "a node comes before its parent.")  # so there is no cycle
-    need((tree.depth[below] == tree.depth[tree.parent[below]] + 1).all(), "tree.depth does not match the tree.")
-    need_range("tree.depth", tree.depth, 0, DEEPEST + 1)
-    need_range("tree.children", tree.children, -1, n)
-    used = tree.children >= 0
-    need((used[:, 0] == used[:, 1]).all(), "a node has one child.")
-    matches = used.sum() == len(below) and (tree.parent[tree.children[used]] == np.nonzero(used)[0]).all()
-    need(matches and len(np.unique(tree.children[used])) == len(below), "a node is not its parent's child.")
+    check_links(tree, n)
+    need(((tree.children[:, 0] < 0) == (tree.children[:, 1] < 0)).all(), "a node has one child.")
 
 
-def slim(options: Options, state: State, n_classes: int, prune: float = 0.0) -> tuple[Options, State]:
+def slim(options: Options, state: State, n_classes: int) -> tuple[Options, State]:
     """What predictions need: no sums of squared gradients."""
-    need_no_pruning(prune)
     out = {**state, **{name: slim_bank(state[name], len(state[name].bias)) for name in ("scorer", "own")}}
     projection = state["projection"]
     out["projection"] = projection._replace(grad_sq=np.zeros((1, projection.weight.shape[1]), np.float32))
