@@ -385,7 +385,7 @@ def test_the_rate_changes_the_scores_of_online_learning(text):
 
 @pytest.mark.parametrize(
     ("method", "several", "numbers"),
-    [("fit", False, {"C": 1, "prior": 0.5}), ("fit", True, {"C": 0.5, "prior": 0.5}),
+    [("fit", False, {"C": 1, "prior": 0.2}), ("fit", True, {"C": 0.5, "prior": 0.5}),
      ("partial_fit", False, {"start": 20, "rate": 2, "prior": 0.3}),
      ("partial_fit", True, {"start": 10, "rate": 1, "prior": 0.5})],
 )  # fmt: skip

@@ -52,10 +52,10 @@ class LabelTreeClassifier(MultilabelClassifier):
         Learning rate of SGD in `partial_fit`, 1e-9 to 1,000,000. "auto": 2 with one label per row and 1 with several
         or after `fit`, less after a `fit` with more than 5 labels per row.
     prior : float or "auto", default="auto"
-        Weight of the path's log-probability in the score of a label; 0 to 1,000,000. "auto": usually 0.5. It is 0.3 if
-        training began with `partial_fit` and one label per row, and up to 1 if `fit` gets more than 5 labels per row.
-        It is 0.2 if y is a matrix of so few columns that the paths reach every leaf. If `prior` is set to "auto" after
-        training, it is the value that training used.
+        Weight of the path's log-probability in the score of a label; 0 to 1,000,000. "auto": 0.2 after `fit` on text
+        with one label per row, otherwise usually 0.5. It is 0.3 if training began with `partial_fit` and one label per
+        row, and up to 1 if `fit` gets more than 5 labels per row. It is 0.2 if y is a matrix of so few columns that
+        the paths reach every leaf. If `prior` is set to "auto" after training, it is the value that training used.
     normalize : bool or "auto", default="auto"
         Scale every row to length 1. "auto": for text only, that is, for sparse rows of more than 256 features.
     threshold : float or "auto", default="auto"
@@ -372,7 +372,9 @@ class LabelTreeClassifier(MultilabelClassifier):
         softmax = self._online and not self._multilabel
         text = sparse and n_features > NARROW
         many = max(1.0, self._labels_per_row / 5.0)  # many labels per row are noisy: learn less, trust the paths more
-        prior = ALL_REACHED if self._reaches_all() else 0.3 if softmax else min(1.0, 0.5 * many**0.5)
+        prior = 0.3 if softmax else min(1.0, 0.5 * many**0.5)
+        if self._reaches_all() or (text and not self._multilabel and not self._online):
+            prior = WEAK_PRIOR
         start = self._number("start", (20.0 if softmax else 10.0) if self._online else -1.0)
         bias = 0.0 if softmax else -start / 3  # a cosine of one third is undecided
         strength = (0.5 if text else 10.0) / many
@@ -464,4 +466,4 @@ class LabelTreeClassifier(MultilabelClassifier):
 
 MOST_FITTED = 64  # outputs per node in `fit`
 MARGIN = 4.0  # of the squared hinge loss: a score is the logarithm of the odds, 4 means a probability of 98 %
-ALL_REACHED = 0.2  # prior if the paths reach every leaf
+WEAK_PRIOR = 0.2  # if the paths reach every leaf, or rows are text with one label
