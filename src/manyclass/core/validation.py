@@ -56,6 +56,23 @@ def _is_number(text: str) -> bool:
     return True
 
 
+def check_before_conversion(X: Any, name: str = "X") -> None:
+    """Refuse a sparse matrix of another format than CSR whose arrays contradict its shape.
+
+    scipy converts it to CSR without checks, and would write to foreign memory.
+    """
+    if not sp.issparse(X) or X.format not in ("csc", "bsr", "coo"):
+        return
+    try:
+        if X.format != "coo":
+            return X.check_format(full_check=True)
+        for at, size in zip(X.coords, X.shape, strict=True):
+            if len(at) != len(X.data) or (len(at) and not 0 <= at.min() <= at.max() < size):
+                raise ValueError("its coordinates are outside its shape, or not as many as its values")
+    except ValueError as error:
+        raise ValueError(f"{name} is an invalid sparse matrix: {error}.") from error
+
+
 def check_sparse(X):
     """Refuse a sparse matrix whose arrays contradict its shape; sum duplicate entries."""
     if not sp.issparse(X):
@@ -255,6 +272,9 @@ def is_indicator(y: Any) -> bool:
 def as_indicator(y: Any, n_rows: int) -> sp.csr_array:
     """y as a sparse matrix with sorted columns and without stored zeros, or a ValueError."""
     if sp.issparse(y):
+        if y.ndim != 2:
+            raise ValueError(f"y is a sparse array of shape {y.shape}, expected a matrix: pass y.toarray() for labels.")
+        check_before_conversion(y, "y")
         matrix = check_sparse(sp.csr_array(y))
     else:
         dense = np.asarray(y)
