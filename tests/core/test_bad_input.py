@@ -62,6 +62,9 @@ NO_LABELS = {
     "dates": (np.arange("2020-01-01", "2020-01-06", dtype="M8[D]"), "contains dates"),
     "numbers and dates": (np.array([1, np.datetime64("2020-01-01"), 2, 3, 4], object), "objects of type int.*convert"),
     "bytes": ([b"a", b"b", b"c", b"a", b"b"], "objects of type bytes.*convert"),
+    "complex numbers": (np.arange(5) + 1j, "values of type complex128.*convert"),
+    "records": (np.array([(0,), (1,), (2,), (0,), (1,)], [("a", int)]), "values of type.*convert"),
+    "a set": ({0, 1, 2, 3, 4}, "is a set, expected a list"),
 }
 
 

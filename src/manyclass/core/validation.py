@@ -186,6 +186,8 @@ def without_padding(y: Any) -> Any:
         if all(isinstance(label, str) for label in y):
             return np.array(y, dtype=object) if is_mostly_padding(y) else y
         return number_array(y) if all(type(label) is int for label in y) else y
+    if kind == "T":  # numpy's StringDType, which scikit-learn does not know
+        return y.astype(object)
     if kind in ("i", "u") and not isinstance(y.dtype, np.dtype) and hasattr(y, "isna"):
         missing = np.flatnonzero(np.asarray(y.isna()))
         if len(missing):
@@ -210,6 +212,10 @@ def check_labels(y: Any, name: str = "y") -> None:
         labels = labels[:, 0]
     elif labels.ndim == 1 and labels.dtype.kind == "U" and isinstance(y, (list, tuple)):
         labels = np.fromiter(y, object, len(y))  # numpy converts numbers among text to text
+    if labels.ndim == 0 and labels.dtype.kind == "O":
+        raise ValueError(f"{name} is a {type(labels.item()).__name__}, expected a list or an array of labels.")
+    if labels.dtype.kind in "cV":
+        raise ValueError(f"{name} contains values of type {labels.dtype}: convert them to text or integers.")
     if labels.dtype.kind in "mM":
         raise ValueError(f"{name} contains dates or times: convert them to text, for example with .astype(str).")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
