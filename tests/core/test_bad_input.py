@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
-from manyclass import OneAgainstAllClassifier, RecallTreeClassifier
+from manyclass import Hellinger, LabelTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier
 
 from .test_streams import bytes_of
 
@@ -62,6 +62,9 @@ NO_LABELS = {
     "dates": (np.arange("2020-01-01", "2020-01-06", dtype="M8[D]"), "contains dates"),
     "numbers and dates": (np.array([1, np.datetime64("2020-01-01"), 2, 3, 4], object), "objects of type int.*convert"),
     "bytes": ([b"a", b"b", b"c", b"a", b"b"], "objects of type bytes.*convert"),
+    "complex numbers": (np.arange(5) + 1j, "values of type complex128.*convert"),
+    "records": (np.array([(0,), (1,), (2,), (0,), (1,)], [("a", int)]), "values of type.*convert"),
+    "a set": ({0, 1, 2, 3, 4}, "is a set, expected a list"),
 }
 
 
@@ -236,6 +239,49 @@ def test_malformed_sparse_rows_are_an_error(kind):
         model.predict(X)
     with pytest.raises(ValueError):
         model.partial_fit(X, [0, 1, 2])
+
+
+@pytest.mark.parametrize("form", ["csc", "coo", "bsr"])
+def test_malformed_matrices_of_other_formats_are_an_error(kind, form):
+    """scipy converts them to CSR without checks: an index beyond the shape would end the process."""
+
+    def malformed(n_rows, n_columns, part):
+        X = sp.csr_array(np.eye(n_rows, n_columns, dtype=np.float32)).asformat(form)
+        if form == "coo":
+            where = X.coords[part].copy()
+            where[1] = 10**8
+            X.coords = (where, X.coords[1]) if part == 0 else (X.coords[0], where)
+        elif part == 0:
+            X.indices[1] = 10**8
+        else:
+            X.indptr[1] = 10**8
+        return X
+
+    model = kind(random_state=0).partial_fit(X_GOOD, Y_GOOD)
+    for part in range(2):
+        X = malformed(5, 3, part)
+        for use in (
+            model.predict,
+            lambda X: model.partial_fit(X, Y_GOOD),
+            lambda X: kind().fit(X, Y_GOOD),
+            lambda X: kind().find_label_issues(X, Y_GOOD, cv=2),
+        ):
+            with pytest.raises(ValueError, match="X is an invalid sparse matrix"):
+                use(X)
+        with pytest.raises(ValueError, match="X is an invalid sparse matrix"):
+            Hellinger().fit(X)
+        with pytest.raises(ValueError, match="y is an invalid sparse matrix"):
+            LabelTreeClassifier().fit(X_GOOD, malformed(5, 4, part))
+
+
+def test_a_sparse_y_of_one_dimension_is_an_error(kind):
+    y = sp.coo_array(Y_GOOD)
+    with pytest.raises(ValueError):
+        kind().fit(X_GOOD, y)
+    model = LabelTreeClassifier(random_state=0).fit(X_GOOD, np.eye(5, 3, dtype=int))
+    for use in (model.fit, model.partial_fit, model.diagnose):
+        with pytest.raises(ValueError, match="sparse array of shape"):
+            use(X_GOOD, y)
 
 
 def test_flags_of_a_sparse_matrix_are_not_trusted(kind):

@@ -305,6 +305,7 @@ def test_the_front_door_has_all_methods(noisy):
         (lambda m, X, y: m.predict(X, reject=2), "reject must be a number from 0 to 1"),
         (lambda m, X, y: m.predict_set(X), "call conformal"),
         (lambda m, X, y: m.conformal(X, y, coverage=1), "coverage must be a number above 0 and below 1"),
+        (lambda m, X, y: m.conformal(X, y, coverage=10**400), "coverage must be a number above 0 and below 1"),
         (lambda m, X, y: m.conformal(X, y, n_clusters=0), "n_clusters must be an integer"),
         (lambda m, X, y: m.conformal(X[:3], y[:3]), "requires at least 9 rows"),
         (lambda m, X, y: m.conformal(X, np.where(y == y[0], y, y + 50)), "cannot be reached: .* are not among"),

@@ -186,6 +186,16 @@ def test_text_and_objects_are_the_same_labels(kind, rows):
     assert model.classes_.tolist() == LABELS["text"].tolist()
 
 
+def test_texts_of_variable_width_are_texts(kind, rows):
+    X, ids = rows
+    text = np.dtypes.StringDType()
+    model = kind(random_state=0).fit(X, LABELS["text"][ids].astype(text))
+    assert model.partial_fit(X, LABELS["text"][ids].astype(text)).classes_.tolist() == sorted(LABELS["text"].tolist())
+    numbers = kind(random_state=0).fit(X, ids)
+    with pytest.raises(ValueError, match="Labels are text but earlier ones were numbers"):
+        numbers.add_classes(np.array(["7"], text))
+
+
 def test_a_longer_text_is_not_cut(kind, rows):
     X, ids = rows
     model = kind(random_state=0).partial_fit(X, np.array(["a", "b", "c", "d"])[ids])

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from manyclass import (
     SGD,
@@ -599,3 +600,12 @@ def test_tiny_weights_before_usual_ones(tmp_path):
     model.partial_fit(X[:300], y[:300], sample_weight=5e-324).partial_fit(X[300:], y[300:])
     assert model.score(X, y) > 0.9
     model.save(tmp_path / "m")
+
+
+def test_features_that_begin_at_one_place_of_a_table_do_not_prevent_saving(tmp_path):
+    """Multiples of 4097, such as the diagonal of 4096 x 4096 pairs of words: each search takes many steps."""
+    n, features = 2000, 4097 * np.arange(1, 2001)
+    X = sp.csr_array((np.ones(n, np.float32), features, np.arange(n + 1)), shape=(n, int(features[-1]) + 1))
+    model = LabelTreeClassifier(random_state=0, replay=False).partial_fit(X, np.arange(n) % 4)
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(load_model(tmp_path / "m").predict(X), model.predict(X))

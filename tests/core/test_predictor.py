@@ -142,5 +142,7 @@ def test_rows_of_other_types_are_converted(dtype, digits):
     expected = predict_one(X[0])
     for found, wanted in zip(predict_one(X[0].astype(dtype)), expected, strict=True):
         np.testing.assert_array_equal(found, wanted)
+    for found, wanted in zip(predict_one(np.ma.array(X[0])), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
     with pytest.raises(ValueError, match="type complex128, expected float32"):
         predict_one(X[0].astype(complex))

@@ -248,6 +248,8 @@ def test_front_door(many):
         ("merge_classes", {3: 4, 4: 5}, "4 cannot be merged"),
         ("merge_classes", {3: 3}, "3 cannot be merged"),
         ("remove_classes", [1], "1 was removed or merged"),
+        ("remove_classes", {3, 4}, "classes is a set, expected a list"),
+        ("add_classes", [1j], "values of type complex128"),
         ("add_classes", [1], "1 was merged"),
     ],
 )

@@ -25,7 +25,7 @@ from .protocol import Mixin, Model
 from .replay import Replay, check_replay, packed
 from .state import unflatten
 from .taxonomy import TaxonomyArrays, check_taxonomy
-from .validation import check_text
+from .validation import check_before_conversion, check_text
 
 FORMAT_VERSION = 4  # of the metadata and the meaning of the arrays; all versions up to this one can be read
 
@@ -84,6 +84,7 @@ class FilesMixin(Mixin):
             if is_table(X):
                 return table_rows(X, reading)
         check_text(X)
+        check_before_conversion(X)
         return X
 
     @reads

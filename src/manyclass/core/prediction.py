@@ -581,6 +581,7 @@ def _one_row(row, n_features: int) -> Batch:
     if isinstance(row, np.ndarray):
         if row.size != n_features:
             raise ValueError(f"The row has {row.size} values, the model has {n_features} features. Pass one row.")
+        row = np.asarray(row)  # a matrix or a masked array is another type for kernels
         return Dense((row if row.dtype == _FLOAT32 and row.flags.carray else _single(row)).reshape(1, n_features))
     if not isinstance(row, (sp.csr_matrix, sp.csr_array)) or row.shape != (1, n_features):
         got = f"{row.format} of shape {row.shape}" if sp.issparse(row) else type(row).__name__

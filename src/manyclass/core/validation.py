@@ -56,6 +56,23 @@ def _is_number(text: str) -> bool:
     return True
 
 
+def check_before_conversion(X: Any, name: str = "X") -> None:
+    """Refuse a sparse matrix of another format than CSR whose arrays contradict its shape.
+
+    scipy converts it to CSR without checks, and would write to foreign memory.
+    """
+    if not sp.issparse(X) or X.format not in ("csc", "bsr", "coo"):
+        return
+    try:
+        if X.format != "coo":
+            return X.check_format(full_check=True)
+        for at, size in zip(X.coords, X.shape, strict=True):
+            if len(at) != len(X.data) or (len(at) and not 0 <= at.min() <= at.max() < size):
+                raise ValueError("its coordinates are outside its shape, or not as many as its values")
+    except ValueError as error:
+        raise ValueError(f"{name} is an invalid sparse matrix: {error}.") from error
+
+
 def check_sparse(X):
     """Refuse a sparse matrix whose arrays contradict its shape; sum duplicate entries."""
     if not sp.issparse(X):
@@ -169,6 +186,8 @@ def without_padding(y: Any) -> Any:
         if all(isinstance(label, str) for label in y):
             return np.array(y, dtype=object) if is_mostly_padding(y) else y
         return number_array(y) if all(type(label) is int for label in y) else y
+    if kind == "T":  # numpy's StringDType, which scikit-learn does not know
+        return y.astype(object)
     if kind in ("i", "u") and not isinstance(y.dtype, np.dtype) and hasattr(y, "isna"):
         missing = np.flatnonzero(np.asarray(y.isna()))
         if len(missing):
@@ -193,6 +212,10 @@ def check_labels(y: Any, name: str = "y") -> None:
         labels = labels[:, 0]
     elif labels.ndim == 1 and labels.dtype.kind == "U" and isinstance(y, (list, tuple)):
         labels = np.fromiter(y, object, len(y))  # numpy converts numbers among text to text
+    if labels.ndim == 0 and labels.dtype.kind == "O":
+        raise ValueError(f"{name} is a {type(labels.item()).__name__}, expected a list or an array of labels.")
+    if labels.dtype.kind in "cV":
+        raise ValueError(f"{name} contains values of type {labels.dtype}: convert them to text or integers.")
     if labels.dtype.kind in "mM":
         raise ValueError(f"{name} contains dates or times: convert them to text, for example with .astype(str).")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
@@ -255,6 +278,9 @@ def is_indicator(y: Any) -> bool:
 def as_indicator(y: Any, n_rows: int) -> sp.csr_array:
     """y as a sparse matrix with sorted columns and without stored zeros, or a ValueError."""
     if sp.issparse(y):
+        if y.ndim != 2:
+            raise ValueError(f"y is a sparse array of shape {y.shape}, expected a matrix: pass y.toarray() for labels.")
+        check_before_conversion(y, "y")
         matrix = check_sparse(sp.csr_array(y))
     else:
         dense = np.asarray(y)

@@ -30,6 +30,7 @@ STEPS = 127 * 256  # up to the largest weight of a node, in packed blocks; int8 
 SHORTEST_SUM = 1e-60  # squared length; a shorter running sum counts as none: 1 / length would not be finite
 _SMALLEST_TABLE = 8
 _MOST_STEPS = 256  # per entry of a table in a file, when all its features are searched; chance takes one or two
+_SPARE_STEPS = 1 << 30  # of all tables together, about a second: multiples of 4097, for example, begin at one place
 
 ZEROS = (np.float32(0.0),) * LANES
 # Unsigned offsets: Numba checks whether a signed index counts from the end, which prevents vector instructions.
@@ -250,6 +251,7 @@ def first_broken(blocks, n_features, seen):
 
     Valid: as many features as stated, all existing, where a search finds them soon; all records different.
     """
+    spare = np.int64(_SPARE_STEPS)
     for node in range(len(blocks.mask)):
         first, mask, n = blocks.first[node], blocks.mask[node], np.int64(0)
         steps = _MOST_STEPS * (mask + 1)
@@ -264,9 +266,13 @@ def first_broken(blocks, n_features, seen):
             n += 1
             look = first_slot(f, mask)
             while look != at:
-                if steps == 0 or blocks.feature[first + look] < 0 or blocks.feature[first + look] == f:
+                if spare == 0 or blocks.feature[first + look] < 0 or blocks.feature[first + look] == f:
                     return node
-                look, steps = (look + 1) & mask, steps - 1
+                look = (look + 1) & mask
+                if steps > 0:
+                    steps -= 1
+                else:
+                    spare -= 1
         if n != blocks.n_used[node]:
             return node
     return -1

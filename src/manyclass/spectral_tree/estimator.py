@@ -26,6 +26,7 @@ from ..core.validation import (
     as_batch,
     as_indicator,
     blocks,
+    check_before_conversion,
     check_labels,
     check_targets,
     check_weights,
@@ -511,6 +512,7 @@ class Hellinger(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return X
 
     def _checked(self, X, reset: bool):
+        check_before_conversion(X)
         dtypes = [np.float64, np.float32]
         return validate_data(self, X, accept_sparse="csr", dtype=dtypes, ensure_non_negative=True, reset=reset)
 
