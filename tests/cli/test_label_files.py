@@ -2,6 +2,7 @@
 
 import os
 import threading
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,18 @@ def test_the_files_may_be_pipes(call, things, tmp_path):
         writer.join()
     assert found.code == 0, found.err
     assert load_model("a.model").taxonomy_.path("bicycle") == ("vehicle", "bicycle")
+
+
+def test_a_long_label_does_not_make_all_others_as_long(call, things, tmp_path):
+    others = [f"thing{i},wheel number {i}" for i in range(2000)]
+    (tmp_path / "long.csv").write_text("\n".join(["label,description", f"{'x' * 100_000},very long", *others]))
+    tracemalloc.start()
+    found = call(*things, "--label-text", "long.csv")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.code == 0, found.err
+    assert peak < 400e6  # 2,000 labels of 100,000 characters are 800 MB
+    assert load_model("a.model").predict(["very long"]).tolist() == ["x" * 100_000]
 
 
 def test_a_cycle_names_the_file(call, things, tmp_path):

@@ -170,6 +170,21 @@ def test_compare_counts_correct_rows_and_tests_the_difference(call, digits, mode
     assert "reads the data twice" in call("compare", "m", "worse", "-").err
 
 
+def test_compare_refuses_to_skip_different_lines(call, tmp_path):
+    rows = [f"{'xy'[i % 2]},{i % 2},{i % 2 + 1}" for i in range(40)]
+    (tmp_path / "good.csv").write_text("\n".join(["label,a,b", *rows]))
+    rows[3], rows[8] = "y,1e999,2", "x,0,1e999"
+    (tmp_path / "bad.csv").write_text("\n".join(["label,a,b", *rows]))
+    rows[8] = "x,0,1"
+    (tmp_path / "one.csv").write_text("\n".join(["label,a,b", *rows]))
+    for name in "ab":
+        assert call("train", "good.csv", "--label", "label", "--numeric", name, "--model", f"{name}.model").code == 0
+    for name in ("bad.csv", "one.csv"):  # as many lines of each model, or one more of the first
+        found = call("compare", "a.model", "b.model", name, "--skip-bad-lines")
+        assert found.code == 1 and f"{name}: the models use different columns, so they skip different bad" in found.err
+    assert call("compare", "a.model", "a.model", "bad.csv", "--skip-bad-lines").code == 0
+
+
 def test_inspect_shows_sizes_options_and_the_tree(call, model):
     result = json.loads(call("inspect", "m", "--depth", "2", "--json").out)
     assert result["n_classes"] == 10 and result["options"]["beam"] == 8 and result["bytes"] == os.path.getsize("m")

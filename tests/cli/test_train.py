@@ -274,6 +274,7 @@ def test_standard_input_can_be_read_once(call, digits, monkeypatch):
     X, _ = digits
     assert np.array_equal(load_model("s").predict(X), load_model("m").predict(X))
     assert "only once" in call(*words, "--epochs", "2").err
+    assert "--test -: standard input has the training rows" in call(*words, "--test", "-").err
 
 
 def test_a_pipe_is_read_completely(call, digits):

@@ -31,6 +31,9 @@ COLUMNS = {
     **dict.fromkeys(["id", "ID", "user_id", "userId", "userID", "id_user", "Unnamed: 0"], (DIFFERENT, "ignored")),
     **dict.fromkeys(["amount", "paid", "bid", "grid", "valid"], (DIFFERENT, "numeric")),
     "uuid": ([f"{i:08x}-0000-4000-8000-{i:012x}" for i in range(N)], "ignored"),
+    "order-id": ([f"A-{number}" for number in DIFFERENT], "ignored"),
+    "order": ([f"A-{number}" for number in DIFFERENT], "text"),
+    "package_id": ([f"{'ab'[i % 2]}{number}" for i, number in enumerate(DIFFERENT)], "text"),
     "empty": ([""] * N, "ignored"),
     "tags": ([["a", "b"]] * N, "ignored"),
     "flag": (["yes", "no"] * (N // 2), "categorical"),
@@ -47,7 +50,7 @@ COLUMNS = {
     "title": ([f"the red book number {i}" for i in range(N)], "text"),
     "phrase": (["one of three phrases", "two of three phrases", "all of three phrases"] * (N // 3), "categorical"),
 }
-PARTS = {"name": "short", "almost numbers": "mixed", "one text of 20": "mixed"}
+PARTS = {"name": "short", "order": "short", "package_id": "short", "almost numbers": "mixed", "one text of 20": "mixed"}
 
 
 @pytest.mark.parametrize("name", COLUMNS)

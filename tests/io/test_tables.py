@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import json
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -226,6 +227,19 @@ def test_names_of_a_data_frame_may_have_spaces():
     reading = Reading(format="csv", label="l", text=("t",))
     frame = pd.DataFrame({" t ": ["some words"], "n": [1]})
     assert tables.table_rows(frame, reading).nnz == 2
+
+
+def test_a_table_in_memory_has_each_column_once_and_is_a_list():
+    reading = Reading(format="csv", label="l", text=("t",), numeric=("n",))
+    frame = pd.DataFrame([["words", 1, 2, 0, 0]], columns=["t", "n", "n", "other", "other"])
+    for X in (frame, pyarrow.table([["words"], [1], [2]], names=["t", "n", "n"])):
+        with pytest.raises(ValueError, match="X has several columns that are called 'n'; rename or remove them"):
+            tables.table_rows(X, reading)
+    assert tables.is_table({"t": "words"})
+    with pytest.raises(ValueError, match=r"X is a dictionary, not a list: pass a list of rows, \[X\]"):
+        tables.table_rows({"t": "words", "n": 1}, reading)
+    with pytest.warns(UserWarning, match="not unique"):  # of pandas; these columns are not used
+        assert tables.table_rows(frame, replace(reading, numeric=())).nnz == 1
 
 
 def test_places_of_cells():

@@ -495,6 +495,14 @@ def test_a_row_has_a_limited_number_of_labels(client, tmp_path):
     assert post(client, "/learn", {**row, "labels": ["3", 5]}).status_code == 200
 
 
+def test_a_label_is_learned_as_it_is_or_refused(client):
+    client = client()
+    found = post(client, "/learn", {"text": "dog", "label": "new\0"})
+    assert found.status_code == 422 and "must not end with the character NUL" in found.json()["error"]
+    assert post(client, "/learn", {"text": "dog", "label": "new\0one", "wait": True}).status_code == 200
+    assert "new\0one" in post(client, "/predict", {"text": "dog", "k": 1000}).json()["labels"]
+
+
 def test_labels_that_are_negative_numbers(client, tmp_path):
     X, y = rows_of_numbers(20)
     LabelTreeClassifier(random_state=0).fit(X, y - 2).save(tmp_path / "m.model")

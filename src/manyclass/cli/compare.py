@@ -37,7 +37,7 @@ def run(
         raise CommandError(f"{data}: compare reads the data twice; write them to a file.")
     check_outputs((first, second, data), picture, report)
     results: dict[str, Any] = {}
-    correct, recalls = [], []
+    correct, recalls, skipped = [], [], []
     for name, path in (("first", first), ("second", second)):
         trained = open_model(path, threads)
         evaluation = Evaluation(trained, open_source(data, reading, trained.reading))
@@ -47,7 +47,11 @@ def run(
         results[name] = result
         correct.append(np.concatenate(evaluation.correct))
         recalls.append(evaluation.counts_by_label())
+        skipped.append(evaluation.source.rows_before_skipped)
     a, b = correct
+    if not np.array_equal(*skipped):  # the rows of one would be compared with other rows of the other
+        what = "the models use different columns, so they skip different bad lines"
+        raise CommandError(f"{data}: {what}: correct the lines, or remove them from the file.")
     if len(a) != len(b):
         raise CommandError(f"{data}: the models read different numbers of rows, {len(a)} and {len(b)}.")
     only_first, only_second = int((a & ~b).sum()), int((b & ~a).sum())

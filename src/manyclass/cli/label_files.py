@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.classes import label_array
 from ..core.taxonomy import Taxonomy
 from ..io import Reading
 from ..io.weighting import weigh
@@ -71,7 +72,7 @@ def label_arguments(files: dict[str, LabelFile], trained: Trained, y: np.ndarray
 def _as_labels(labels: list[str], y: np.ndarray, path: str) -> np.ndarray:
     """Labels of the type of y."""
     if y.dtype.kind not in "biuf":
-        return np.array(labels)
+        return label_array(labels, "U")
     try:
         return np.array([int(label) for label in labels])
     except ValueError as error:

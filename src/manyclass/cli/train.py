@@ -179,6 +179,8 @@ def _check(plan: Plan) -> None:
         raise CommandError(
             f"{plan.data} can be read only once: omit --epochs, add --in-memory, or write the data to a file."
         )
+    if plan.test == "-" == plan.data:
+        raise CommandError("--test -: standard input has the training rows; write the test rows to a file.")
     if plan.test is not None and plan.test != "-" and not os.path.exists(plan.test):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), plan.test)
     if plan.in_memory and (plan.checkpoint_every or plan.start_from):

@@ -16,6 +16,7 @@ _LONG_TEXT = 40  # cells of this many characters are text, even if they have onl
 _FEW = 20  # cells: with fewer, nothing can be said about how they repeat
 _ODD_SHARE = 0.01  # of the cells in a column of numbers may be something else, or one cell
 _CODE = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){2,30}[0-9a-fA-F]{8,64}")  # UUIDs, checksums
+_DIGITS = re.compile(r"[0-9]+")
 _LONGEST_NAME = 200  # characters of a column that may be called id
 # id, ID, user_id, id_user, userId and userID, but not paid or grid
 _ID_NAME = re.compile(r"(?i:(?:.*[_\s.-])?(?:uuid|guid|index|rowid|id(?:[_\s.-].*)?)|unnamed: 0)|.*[a-z0-9]I[dD]")
@@ -152,11 +153,20 @@ def _detailed_kind(name: str, values: list[Any], comma: bool) -> str:
     words = {str(value).strip().lower() for value in values[: 10 * _FEW]}
     if n < _FEW or any(words <= pair for pair in _BOOLEANS):
         return kind
-    if n_distinct == n and all(_CODE.fullmatch(str(value).strip()) for value in values):
+    if n_distinct == n and (all(_CODE.fullmatch(str(value).strip()) for value in values) or _is_code(name, values)):
         return "ignored"
     if kind == "text":
         return "categorical" if 20 * n_distinct <= n else "text"
     return "short" if 5 * n_distinct > n else "categorical"
+
+
+def _is_called_id(name: str) -> bool:
+    return len(name) <= _LONGEST_NAME and _ID_NAME.fullmatch(name) is not None
+
+
+def _is_code(name: str, values: list[Any]) -> bool:
+    """Whether a column that is called id has the same text around numbers in all rows, such as A-1042 and A-977."""
+    return _is_called_id(name) and len({_DIGITS.sub("0", str(value).strip()) for value in values}) == 1
 
 
 def _is_id(name: str, values: list[Any]) -> bool:
@@ -167,5 +177,4 @@ def _is_id(name: str, values: list[Any]) -> bool:
         numbers = sorted(int(str(value)) for value in values)
     except ValueError:
         return False
-    called_id = len(name) <= _LONGEST_NAME and _ID_NAME.fullmatch(name) is not None
-    return numbers[-1] - numbers[0] == len(numbers) - 1 or called_id
+    return numbers[-1] - numbers[0] == len(numbers) - 1 or _is_called_id(name)

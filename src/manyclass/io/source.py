@@ -7,6 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .chunks import Chunk, Piece, Reader, cut, empty_piece
 from .errors import DataError
 from .lines import LONGEST_LINE, Block, ByteStream, blocks, look_ahead, plain_name
@@ -185,6 +187,7 @@ class Source:
     ) -> None:
         self.path = os.fspath(path)
         self.n_rows, self.n_skipped, self.n_beyond = 0, 0, 0
+        self._skipped: list[np.ndarray] = []
         self._labelled, self._n_passes = labelled, 0
         reading = replace(reading, format=reading.format or named_format(path))
         kind = _reader("parquet") if reading.format == "parquet" else _TextFile
@@ -212,6 +215,11 @@ class Source:
         """Columns to use that no row of a JSON lines file had in the last pass. Other tables must have them."""
         return sorted(self._file.absent_columns)
 
+    @property
+    def rows_before_skipped(self) -> np.ndarray:
+        """For each line skipped in the last pass, the number of good rows before it: which lines these were."""
+        return np.concatenate([np.zeros(0, np.int64), *self._skipped])
+
     def chunks(self, rows: int = 4096) -> Iterator[Chunk]:
         """Start a pass over the file. All chunks have exactly `rows` rows, except a shorter last one."""
         if rows < 1:
@@ -223,13 +231,16 @@ class Source:
         return self._chunks(rows)
 
     def _chunks(self, rows: int) -> Iterator[Chunk]:
-        self.n_rows, self.n_skipped, self.n_beyond, n_bad = 0, 0, 0, 0
+        self.n_rows, self.n_skipped, self.n_beyond, n_bad, n_good = 0, 0, 0, 0, 0
+        self._skipped = []
         pieces = self._file.pieces()
 
         def counted() -> Iterator[Piece]:
-            nonlocal n_bad
+            nonlocal n_bad, n_good
             for piece in pieces:
-                n_bad += len(piece.bad)
+                if len(piece.bad):
+                    self._skipped.append(piece.bad + n_good)
+                n_bad, n_good = n_bad + len(piece.bad), n_good + piece.n_rows
                 self.n_beyond += piece.n_beyond
                 yield piece
 

@@ -248,8 +248,8 @@ class TableReader(Reader):
 
 def is_table(X: Any) -> bool:
     """Whether X is a table in memory: a DataFrame, texts, or dictionaries of cells."""
-    if hasattr(X, "columns") or hasattr(X, "to_pylist") or hasattr(X, "to_dicts"):
-        return True
+    if isinstance(X, Mapping) or hasattr(X, "columns") or hasattr(X, "to_pylist") or hasattr(X, "to_dicts"):
+        return True  # a single dictionary is refused with a better message than that of numpy
     one_dimensional = isinstance(X, list | tuple) or getattr(X, "ndim", 0) == 1
     return one_dimensional and len(X) > 0 and isinstance(next((x for x in X if x is not None), ""), str | Mapping)
 
@@ -297,6 +297,11 @@ def names_of(X: Any, reading: Reading) -> dict[int, str]:
 
 def _records(X: Any, reading: Reading) -> list[Mapping[str, Any]]:
     """The rows as dictionaries."""
+    if isinstance(X, Mapping):
+        raise ValueError("X is a dictionary, not a list: pass a list of rows, [X], or a DataFrame.")
+    given = Counter(getattr(X, "column_names", getattr(X, "columns", ())))
+    if twice := [name for name in reading.columns if given[name] > 1]:
+        raise ValueError(f"X has several columns that are called {shown(twice[0])}; rename or remove them.")
     if hasattr(X, "to_dict") and hasattr(X, "columns"):
         rows = X.astype(object).where(X.notna(), None).to_dict("records")  # pandas
     elif hasattr(X, "to_dicts"):

@@ -263,6 +263,8 @@ class RequestLabels:
         if self.text:
             if not isinstance(label, str) or not _VISIBLE.search(label) or len(label) > LONGEST_LABEL:
                 raise BadRow(f"a label must be a text of 1 to {LONGEST_LABEL} characters, some of them visible.")
+            if label.endswith("\0"):
+                raise BadRow("a label must not end with the character NUL: arrays of texts would drop it.")
             return label
         number = int(label) if isinstance(label, str) and _INTEGER.fullmatch(label) else label
         least, most = -(2**53), 2**53
