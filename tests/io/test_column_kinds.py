@@ -44,6 +44,7 @@ COLUMNS = {
     "german": ([f"{i % 28 + 1:02}.11.2024" for i in range(N)], "date"),
     "american": ([f"{i % 12 + 1}/{i % 28 + 1}/2024" for i in range(N)], "date"),
     "british": ([f"{i % 28 + 1}/{i % 12 + 1}/2024" for i in range(N)], "date"),
+    "with times": ([f"{i % 28 + 1:02}.11.2024 {i % 24}:05" for i in range(N)], "date"),
     "both orders": (["13/4/2024", "4/13/2024"] * (N // 2), "categorical"),
     "some days": (["2024-05-11", "NULL", "NaT", pd.NaT] * (N // 4), "date"),
     "name": ([f"lib{i}-perl" for i in range(N)], "text"),
@@ -85,6 +86,11 @@ def test_the_index_of_pandas_is_ignored(weighted):
         ("2024-02-29T12:30:00+00:00", datetime(2024, 2, 29, 12, 30, tzinfo=UTC)),
         ("29.02.2024", datetime(2024, 2, 29, tzinfo=UTC)),
         ("12/31/2024", datetime(2024, 12, 31, tzinfo=UTC)),
+        ("31.12.2024 14:05", datetime(2024, 12, 31, 14, 5, tzinfo=UTC)),
+        ("12/31/2024, 2:05:30 PM", datetime(2024, 12, 31, 14, 5, 30, tzinfo=UTC)),
+        ("31 Dec 2024 2:05pm", datetime(2024, 12, 31, 14, 5, tzinfo=UTC)),
+        ("31.12.2024 25:05", None),
+        ("31.12.2024 14:05 PM", None),
         ("Thu, 29 Feb 2024 12:30:00 +0000", datetime(2024, 2, 29, 12, 30, tzinfo=UTC)),
         (date(2024, 2, 29), datetime(2024, 2, 29, tzinfo=UTC)),
         ("20240229", None),
@@ -102,6 +108,7 @@ def test_the_order_of_dates_is_that_of_the_column():
     assert parse_date("3/4/2024", True) == datetime(2024, 3, 4, tzinfo=UTC)
     assert parse_date("13/4/2024", True) is None and parse_date("4/13/2024", False) is None
     assert is_month_first(["3/4/2024", None, "4/13/2024"])
+    assert is_month_first(["3/4/2024 14:05", "4/13/2024, 2:05 PM"])
     for cells in (["3/4/2024", "2024-04-13"], ["3/4/2024", "13/4/2024"], ["4/13/2024", "13/4/2024"], []):
         assert not is_month_first(cells)
 

@@ -22,9 +22,10 @@ _LONGEST_NAME = 200  # characters of a column that may be called id
 _ID_NAME = re.compile(r"(?i:(?:.*[_\s.-])?(?:uuid|guid|index|rowid|id(?:[_\s.-].*)?)|unnamed: 0)|.*[a-z0-9]I[dD]")
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__|Unnamed: 0")  # in Parquet and in CSV files
 _E_MAIL = "%d %b %Y %H:%M:%S %z"
-_FORMATS = ("%d.%m.%Y", "%Y/%m/%d", "%d %b %Y", f"%a, {_E_MAIL}", _E_MAIL)
+_DAYS = ("%d.%m.%Y", "%Y/%m/%d", "%d %b %Y")
 _ORDERS = {None: ("%d/%m/%Y", "%m/%d/%Y"), False: ("%d/%m/%Y",), True: ("%m/%d/%Y",)}  # by `month_first`
-_SLASHES = re.compile(r"([0-9]{1,2})/([0-9]{1,2})/[0-9]{4}")
+_SLASHES = re.compile(r"([0-9]{1,2})/([0-9]{1,2})/[0-9]{4}(?:,? .*)?")
+_WITH_TIME = re.compile(r"(.+?),? +([0-9]{1,2}(?::[0-9]{2}){1,2})(?: ?([AaPp][Mm]))?")  # 14:05, 14:05:30 or 2:05 PM
 _COMMA_AND_POINT = str.maketrans(",.", ".,")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}")  # or three decimals
 _GROUPED = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+(?:,[0-9]*)?")  # 1.234 or 1.234.567,8
@@ -45,9 +46,10 @@ def no_value(value: Any) -> bool:
 
 
 def parse_date(value: Any, month_first: bool | None = None) -> datetime | None:
-    """A date in ISO format or a common other one, in UTC if it has no zone; None if it is no date from 1 to 9999.
+    """A date in ISO format or a common other one, possibly with a time; in UTC if it has no zone.
 
-    `month_first` is the order of dates such as 3/4/2024; None: day first, or month first if that is no date.
+    None if it is no date from 1 to 9999. `month_first` is the order of dates such as 3/4/2024; None: day first, or
+    month first if that is no date.
     """
     if isinstance(value, date):  # also a datetime or a Timestamp of pandas
         moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
@@ -55,7 +57,12 @@ def parse_date(value: Any, month_first: bool | None = None) -> datetime | None:
     text = str(value).strip()
     if len(text) < 8 or text.isdecimal():
         return None
-    for parse in (datetime.fromisoformat, *map(_by_format, (*_ORDERS[month_first], *_FORMATS))):
+    time = ""  # its format, with or without seconds
+    if found := _WITH_TIME.fullmatch(text):
+        text = " ".join(filter(None, found.groups()))
+        time = (" %I:%M:%S" if found[3] else " %H:%M:%S")[: 3 * len(found[2].split(":"))] + (" %p" if found[3] else "")
+    days = (f"{day}{time}" for day in (*_ORDERS[month_first], *_DAYS))
+    for parse in (datetime.fromisoformat, *map(_by_format, (*days, f"%a, {_E_MAIL}", _E_MAIL))):
         try:
             moment = parse(text)
             return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
