@@ -168,7 +168,8 @@ def _run(plan: Plan) -> None:
     if not plan.as_json:
         skipped = f", {source.n_skipped:,} bad lines skipped" if source.n_skipped else ""
         size = f"{result['n_classes']:,} classes, {result['bytes'] / 1e6:,.1f} MB"
-        print(f"{plan.model}: {size}, learned {n_rows:,} rows (all epochs) in {seconds:.1f} s{skipped}")
+        epochs = f" ({n_rows:,} counting every epoch)" if n_rows != source.n_rows else ""
+        print(f"{plan.model}: {size}, learned {source.n_rows:,} rows{epochs} in {seconds:.1f} s{skipped}")
     _report(plan, trained, result)
 
 
