@@ -44,6 +44,15 @@ def test_it_predicts_as_the_model(model, wide, digits):
         np.testing.assert_allclose(scores, expected_scores[0], rtol=1e-4, atol=1e-5)
 
 
+# The scores of LOM trees are shares of labels: the values of a row only choose the leaf.
+@pytest.mark.parametrize("model", [*KINDS[:-1], SpectralTreeClassifier(random_state=0)], ids=str)
+def test_a_row_whose_best_score_is_nan_is_refused(model, digits):
+    X, y = digits
+    predict = model.fit(X, y).predictor()
+    with pytest.raises(ValueError, match="best score of the row is NaN"):
+        predict(np.full(X.shape[1], np.nan, np.float32))
+
+
 def test_it_follows_a_model_that_learns_and_grows(digits):
     X, y = digits
     model = RecallTreeClassifier(random_state=0).partial_fit(X[:50], y[:50])

@@ -523,8 +523,8 @@ class Predictor:
     """A function that predicts single rows, returned by `predictor` of an estimator.
 
     A row is a float32 array of `n_features` values, or a float32 CSR matrix of one row; other types of numbers are
-    converted. Only its width, its format and the range of its columns are checked. Other threads may train the model at
-    the same time; each thread requires its own predictor.
+    converted. Only its width, its format, the range of its columns and the best score are checked. Other threads may
+    train the model at the same time; each thread requires its own predictor.
     """
 
     def __init__(self, estimator: Any, k: int):
@@ -565,7 +565,10 @@ class Predictor:
         if self._scaled:
             batch = apply(self._estimator._state, batch, self._centred)
         found = self._predict(batch)
-        return self._labels[found.labels[0]], found.scores[0].copy()
+        scores = found.scores[0].copy()
+        if scores[0] != scores[0]:
+            raise ValueError("The best score of the row is NaN: the row has values that are NaN, infinite or too large.")
+        return self._labels[found.labels[0]], scores
 
     def _follow(self) -> None:
         """Prepare again if classes have changed, or training has replaced an array by a larger one."""
