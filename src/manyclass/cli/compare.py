@@ -3,16 +3,17 @@
 import json
 import os
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ..metrics import mcnemar
 from ..trained import open_model
-from .evaluate import Section, as_text, formatted, say_written, summary, table_label, title
+from .evaluate import Section, as_text, formatted, summary, table_label, title
 from .evaluation import Evaluation
 from .files import can_read_once, open_source
-from .messages import CommandError, printable, warn
+from .messages import CommandError, note_written, printable, warn
 from .report import check_outputs, draw, write_comparison
 
 _NAMES = (
@@ -22,25 +23,17 @@ _NAMES = (
 _N_LISTED = 5  # classes
 
 
-def run(
-    first: str,
-    second: str,
-    data: str,
-    reading: dict,
-    picture: str | None,
-    report: str | None,
-    threads: int,
-    as_json: bool,
-) -> None:
+def run(**options: Any) -> None:
     """Evaluate both models and test whether the difference is significant."""
-    if can_read_once(data):
-        raise CommandError(f"{data}: compare reads the data twice; write them to a file.")
-    check_outputs((first, second, data), picture, report)
+    plan = SimpleNamespace(**options)  # as `compare` in `main.py` declares them
+    if can_read_once(plan.data):
+        raise CommandError(f"{plan.data}: compare reads the data twice; write them to a file.")
+    check_outputs((plan.first, plan.second, plan.data), plan.picture, plan.report)
     results: dict[str, Any] = {}
     correct, recalls = [], []
-    for name, path in (("first", first), ("second", second)):
-        trained = open_model(path, threads)
-        evaluation = Evaluation(trained, open_source(data, reading, trained.reading))
+    for name, path in (("first", plan.first), ("second", plan.second)):
+        trained = open_model(path, plan.threads)
+        evaluation = Evaluation(trained, open_source(plan.data, plan.reading, trained.reading))
         result = {"model": path, **summary(evaluation), "bytes": os.path.getsize(path)}
         result["warnings"] = [f"{path}: {warning}" for warning in result["warnings"]]
         warn(result["warnings"])
@@ -49,7 +42,7 @@ def run(
         recalls.append(evaluation.counts_by_label())
     a, b = correct
     if len(a) != len(b):
-        raise CommandError(f"{data}: the models read different numbers of rows, {len(a)} and {len(b)}.")
+        raise CommandError(f"{plan.data}: the models read different numbers of rows, {len(a)} and {len(b)}.")
     only_first, only_second = int((a & ~b).sum()), int((b & ~a).sum())
     results |= {
         "n_rows": len(a),
@@ -60,12 +53,12 @@ def run(
         "p_value": mcnemar(only_first, only_second),
         "changed_classes": _changes(*recalls),
     }
-    if picture:
-        draw([results["first"], results["second"]], picture)
-    if report:
-        write_comparison(results, report, data, _tables(results))
-    say_written(picture, report)
-    print(json.dumps(results, default=str) if as_json else _text(results))
+    if plan.picture:
+        draw([results["first"], results["second"]], plan.picture)
+    if plan.report:
+        write_comparison(results, plan.report, plan.data, _tables(results))
+    note_written(plan.picture, plan.report)
+    print(json.dumps(results, default=str) if plan.as_json else _text(results))
 
 
 def _changes(first: dict[Any, tuple[int, int]], second: dict[Any, tuple[int, int]]) -> list[dict[str, Any]]:

@@ -4,13 +4,14 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from ..io import Source
 from ..trained import Trained, open_model
 from .evaluation import KS, WORK, Evaluation
 from .files import escape, open_source
-from .messages import printable, warn
+from .messages import note_written, printable, warn
 
 _PRECISIONS = (0.9, 0.95, 0.99)  # of the most certain predictions
 _N_REPORTED = 20  # classes and pairs in a report
@@ -38,33 +39,25 @@ class Section(NamedTuple):
     texts: Sequence[int] = (0,)  # columns that are aligned to the left; the others are numbers
 
 
-def run(
-    model: str,
-    data: str,
-    reading: dict,
-    picture: str | None,
-    report: str | None,
-    risk_coverage: str | None,
-    threads: int,
-    as_json: bool,
-) -> None:
+def run(**options: Any) -> None:
     """Evaluate a model and print the metrics."""
     from . import report as reports
 
-    reports.check_outputs((model, data), picture, report, risk_coverage)
-    trained = open_model(model, threads)
-    source = open_source(data, reading, trained.reading, keep=None if report else ())
-    evaluation = Evaluation(trained, source, reports.N_EXAMPLES if report else 0)
+    plan = SimpleNamespace(**options)  # as `evaluate` in `main.py` declares them
+    reports.check_outputs((plan.model, plan.data), plan.picture, plan.report, plan.risk_coverage)
+    trained = open_model(plan.model, plan.threads)
+    source = open_source(plan.data, plan.reading, trained.reading, keep=None if plan.report else ())
+    evaluation = Evaluation(trained, source, reports.N_EXAMPLES if plan.report else 0)
     metrics = summary(evaluation)
     warn(metrics["warnings"])
-    if picture:
-        reports.draw([metrics], picture)
-    if report:
-        reports.write_report(evaluation, summary(evaluation, _N_REPORTED), report, model)
+    if plan.picture:
+        reports.draw([metrics], plan.picture)
+    if plan.report:
+        reports.write_report(evaluation, summary(evaluation, _N_REPORTED), plan.report, plan.model)
     text = table(metrics)
-    if risk_coverage:
+    if plan.risk_coverage:
         curve = evaluation.risk_coverage()
-        reports.draw_risk_coverage(curve, risk_coverage)
+        reports.draw_risk_coverage(curve, plan.risk_coverage)
         shares = {str(precision): curve.coverage_at(precision) for precision in _PRECISIONS}
         thresholds = {str(precision): evaluation.threshold_for(precision) for precision in _PRECISIONS}
         metrics["risk_coverage"] = {"mean_risk": curve.area(), "rows_at_precision": shares, "thresholds": thresholds}
@@ -74,8 +67,8 @@ def run(
             for (precision, share), limit in zip(shares.items(), thresholds.values(), strict=True)
         ]
         text += "\n\n" + as_text(Section("Most certain predictions", header, rows))
-    say_written(picture, report, risk_coverage)
-    print(json.dumps(metrics, default=str) if as_json else text)
+    note_written(plan.picture, plan.report, plan.risk_coverage)
+    print(json.dumps(metrics, default=str) if plan.as_json else text)
 
 
 def evaluate(trained: Trained, source: Source) -> dict[str, Any]:
@@ -101,13 +94,6 @@ def summary(evaluation: Evaluation, n_listed: int = 10) -> dict[str, Any]:
         },
         "warnings": evaluation.warnings(),
     }
-
-
-def say_written(*paths: str | None) -> None:
-    """Name the files that were written."""
-    for path in paths:
-        if path is not None:
-            print(f"Wrote {path}", file=sys.stderr)
 
 
 # -- tables --------------------------------------------------------------------------------------------------------
