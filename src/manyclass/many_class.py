@@ -7,7 +7,6 @@ from functools import wraps
 from threading import RLock
 from typing import Any
 
-import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
@@ -236,16 +235,8 @@ class ManyClassClassifier(LabelIssuesMixin, ClassifierMixin, BaseEstimator):
     rename_classes = _of_model("rename_classes")
     merge_classes = _of_model("merge_classes")
 
-    @property
-    def classes_(self) -> np.ndarray:
-        """Labels: sorted after `fit`, new ones appended by `partial_fit`."""
-        return self._fitted.classes_
-
-    @property
-    def removed_classes_(self) -> list:
-        """The labels that were removed, or merged into others."""
-        return self._fitted.removed_classes_
-
+    classes_ = _attribute_of_model("classes_", "Labels: sorted after `fit`, new ones appended by `partial_fit`.")
+    removed_classes_ = _attribute_of_model("removed_classes_")
     conformal_ = _attribute_of_model("conformal_")
     n_features_in_ = _attribute_of_model("n_features_in_", "Number of features.")
     feature_names_in_ = _attribute_of_model("feature_names_in_", "Names of the features, if X was a DataFrame.")

@@ -1,5 +1,6 @@
 """A trained model with what the command line and the service store beside it: how rows are read, labels, counts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .core.model_file import ModelFormatError
+from .core.validation import ones
 from .estimators import load_model
 from .io import Chunk, Reading
 
@@ -58,6 +60,15 @@ class Trained:
         """The labels of some classes, as in the data file."""
         classes = self.estimator.classes_[indices].tolist()
         return classes if self.names is None else [self.names[column] for column in classes]
+
+    def as_labels(self, texts: Sequence[str]) -> list[Any]:
+        """Labels given as text, in the type of those of the model."""
+        if self.names is not None or self.estimator.classes_.dtype.kind not in "iu":
+            return list(texts)
+        try:
+            return [int(text) for text in texts]
+        except ValueError as error:
+            raise ValueError(f"the labels of the model are integers, got {', '.join(texts)}.") from error
 
 
 def open_model(path: str, threads: int | None = None) -> Trained:
@@ -147,10 +158,7 @@ class LabelColumns:
                 self.names += list(known)[len(self.names) :]
         if learn:
             self.n_columns = n_columns
-        out = sp.csr_array((np.ones(len(columns), np.int8), columns, pointer), shape=(len(pointer) - 1, n_columns))
-        out.sum_duplicates()
-        out.data[:] = 1
-        return out
+        return ones(columns, pointer, n_columns)
 
 
 def initial_names(reading: Reading) -> list[str] | None:

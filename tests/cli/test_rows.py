@@ -68,7 +68,7 @@ def test_every_epoch_has_all_rows_in_another_random_order(table, max_bytes):
 def test_without_shuffle_the_order_of_the_file_is_kept(table, max_bytes):
     rows = store(table, max_bytes, shuffle=False)
     labels = [row[0] for row in contents(rows.windows(3))]
-    assert labels == sorted(labels, key=lambda label: int(label.split()[1])) and rows.is_sorted
+    assert labels == sorted(labels, key=lambda label: int(label.split()[1])) and rows.labels.found
 
 
 def test_held_out_rows_of_a_sorted_file_are_shuffled(table):

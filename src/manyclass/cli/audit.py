@@ -8,7 +8,7 @@ from typing import Any
 from ..core.label_issues import LabelIssues
 from .algorithms import default_algorithm, make_estimator
 from .files import check_writable, escape, named_format, open_training_source, replaced_data, table_text
-from .messages import CommandError, notice_if_slow, printable
+from .messages import CommandError, note, note_written, notice_if_slow, printable
 from .rows import read_rows
 
 
@@ -26,9 +26,9 @@ def run(**options: Any) -> None:
     X, y, _ = read_rows(source, None, plan.max_rows)
     if source.n_skipped:
         what = f"skipped {source.n_skipped} bad lines of {plan.data}, which are not counted in row numbers"
-        print(printable(f"manyclass: {what}", sys.stderr), file=sys.stderr)
+        note(f"manyclass: {what}")
     if X.shape[0] == plan.max_rows:
-        print(f"manyclass: only the first {plan.max_rows:,} rows are checked (--max-rows)", file=sys.stderr)
+        note(f"manyclass: only the first {plan.max_rows:,} rows are checked (--max-rows)")
     if plan.folds > X.shape[0]:
         raise CommandError(f"{plan.data} has {X.shape[0]} rows: --folds {plan.folds} requires more.")
     algorithm = plan.algorithm or default_algorithm()
@@ -38,7 +38,7 @@ def run(**options: Any) -> None:
     if output is not None:
         with replaced_data(output) as file:
             file.write(table_text([list(found.to_dict()), *_cells(found)], str(named_format(output))).encode())
-        print(printable(f"Wrote {output}", sys.stderr), file=sys.stderr)
+        note_written(output)
     if plan.as_json:
         print(printable(json.dumps(_facts(found, top), ensure_ascii=False), sys.stdout))
     else:

@@ -1,12 +1,11 @@
 """`manyclass classes`: add, remove, rename or merge the classes of a model file."""
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from ..trained import Trained, open_model
 from .files import check_model_name, only_writer
-from .messages import CommandError
+from .messages import CommandError, note
 
 
 def run(
@@ -27,29 +26,19 @@ def run(
         if not (add or remove or rename or merge):
             raise CommandError("nothing to do: give --add, --remove, --rename or --merge.")
         if add:
-            clf.add_classes(_labels(add, trained))
+            clf.add_classes(trained.as_labels(add))
             trained.names = clf._names
         if rename:
             clf.rename_classes(_pairs("--rename", rename, trained))
         if merge:
             clf.merge_classes(_pairs("--merge", merge, trained))
         if remove:
-            clf.remove_classes(_labels(remove, trained))
+            clf.remove_classes(trained.as_labels(remove))
         trained.names = clf._names
         trained.save(target, slim=clf._slim, precision=clf._precision)
     print(f"{target}: {clf._index.n_current:,} classes")
     if had_sets and "conformal" not in clf._state:
-        print("manyclass: the threshold of `predict --set` no longer holds and was removed.", file=sys.stderr)
-
-
-def _labels(given: Sequence[str], trained: Trained) -> list[Any]:
-    """Labels as the model has them."""
-    if trained.names is not None or trained.estimator.classes_.dtype.kind not in "iu":
-        return list(given)
-    try:
-        return [int(label) for label in given]
-    except ValueError as error:
-        raise CommandError(f"the labels of the model are integers, got {', '.join(given)}.") from error
+        note("manyclass: the threshold of `predict --set` no longer holds and was removed.")
 
 
 def _pairs(option: str, given: Sequence[str], trained: Trained) -> dict[Any, Any]:
@@ -65,4 +54,4 @@ def _pairs(option: str, given: Sequence[str], trained: Trained) -> dict[Any, Any
         if pair[:at] in out:
             raise CommandError(f"{option} {pair}: {pair[:at]} is given twice.")
         out[pair[:at]] = pair[at + 1 :]
-    return dict(zip(_labels(list(out), trained), _labels(list(out.values()), trained), strict=True))
+    return dict(zip(trained.as_labels(list(out)), trained.as_labels(list(out.values())), strict=True))

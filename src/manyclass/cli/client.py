@@ -10,9 +10,7 @@ from .files import escape
 from .messages import CommandError, printable
 
 
-def run(
-    texts: list[str] | None, url: str, label: str | None, model: str | None, top_k: int, as_json: bool
-) -> None:
+def run(texts: list[str] | None, url: str, label: str | None, model: str | None, top_k: int, as_json: bool) -> None:
     """Predict each text, or learn it if there is a label."""
     client = Client(url, os.environ.get("MANYCLASS_KEY"), model)
     if not texts and sys.stdin is None:

@@ -9,10 +9,10 @@ import numpy as np
 
 from ..metrics import mcnemar
 from ..trained import open_model
-from .evaluate import Section, as_text, formatted, say_written, summary, table_label, title
+from .evaluate import Section, as_text, formatted, summary, table_label, title
 from .evaluation import Evaluation
 from .files import can_read_once, open_source
-from .messages import CommandError, printable, warn
+from .messages import CommandError, note_written, printable, warn
 from .report import check_outputs, draw, write_comparison
 
 _NAMES = (
@@ -49,7 +49,7 @@ def run(
         recalls.append(evaluation.counts_by_label())
         skipped.append(evaluation.source.rows_before_skipped)
     a, b = correct
-    if not np.array_equal(*skipped):  # the rows of one would be compared with other rows of the other
+    if not np.array_equal(skipped[0], skipped[1]):  # the rows of one would be compared with other rows of the other
         what = "the models use different columns, so they skip different bad lines"
         raise CommandError(f"{data}: {what}: correct the lines, or remove them from the file.")
     if len(a) != len(b):
@@ -68,7 +68,7 @@ def run(
         draw([results["first"], results["second"]], picture)
     if report:
         write_comparison(results, report, data, _tables(results))
-    say_written(picture, report)
+    note_written(picture, report)
     print(json.dumps(results, default=str) if as_json else _text(results))
 
 

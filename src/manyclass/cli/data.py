@@ -1,10 +1,9 @@
 """`manyclass data`: list and download public data sets."""
 
 import json
-import sys
 
 from ..datasets import PUBLIC_SETS, PublicSet, available, cache_folder, fetch
-from .messages import CommandError
+from .messages import CommandError, note
 
 
 def run(names: list[str] | None, again: bool, keep: bool, insecure: bool, as_json: bool) -> None:
@@ -20,7 +19,7 @@ def run(names: list[str] | None, again: bool, keep: bool, insecure: bool, as_jso
     if unknown:
         raise CommandError(f"unknown data set {', '.join(unknown)}; known sets: {', '.join(PUBLIC_SETS)}")
     for name in names:
-        print(_description(PUBLIC_SETS[name]), file=sys.stderr)
+        note(_description(PUBLIC_SETS[name]))
         path = fetch(name, again=again, keep=keep, insecure=insecure)
         size = path.stat().st_size
         facts = {"name": name, "path": str(path), "bytes": size}

@@ -10,7 +10,7 @@ from ..io import Source
 from ..trained import Trained, open_model
 from .evaluation import KS, WORK, Evaluation
 from .files import escape, open_source
-from .messages import printable, warn
+from .messages import note_written, printable, warn
 
 _PRECISIONS = (0.9, 0.95, 0.99)  # of the most certain predictions
 _N_REPORTED = 20  # classes and pairs in a report
@@ -74,7 +74,7 @@ def run(
             for (precision, share), limit in zip(shares.items(), thresholds.values(), strict=True)
         ]
         text += "\n\n" + as_text(Section("Most certain predictions", header, rows))
-    say_written(picture, report, risk_coverage)
+    note_written(picture, report, risk_coverage)
     print(json.dumps(metrics, default=str) if as_json else text)
 
 
@@ -101,13 +101,6 @@ def summary(evaluation: Evaluation, n_listed: int = 10) -> dict[str, Any]:
         },
         "warnings": evaluation.warnings(),
     }
-
-
-def say_written(*paths: str | None) -> None:
-    """Name the files that were written."""
-    for path in paths:
-        if path is not None:
-            print(f"Wrote {path}", file=sys.stderr)
 
 
 # -- tables --------------------------------------------------------------------------------------------------------

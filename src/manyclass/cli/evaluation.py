@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..core.calibration import is_true
+from ..core.multilabel import labels_of
 from ..core.prediction import metrics_of
 from ..core.vocabulary import joined_columns
 from ..io import Chunk, Source
@@ -82,7 +84,7 @@ class Evaluation:
         found = clf._predict(chunk.X, k)
         self.seconds += time.perf_counter() - start
         n, best = chunk.X.shape[0], found.labels[:, 0]
-        right = contains(truth, np.arange(n), best)
+        right = is_true(np.ones(n, np.int64), best, labels_of(truth))
         self._add_rankings(truth, found.labels)
         probabilities, n_scored = self._add_scored(clf, chunk.X, truth, found)
         for name, value in metrics_of(0.0, 0.0, found.work, n_scored / n).items():
@@ -137,20 +139,18 @@ class Evaluation:
     def _add_scored(self, clf: Any, X: Any, truth: sp.csr_array, found: Any) -> tuple[np.ndarray, int]:
         """Count the candidates; return the probability of each best prediction and the number of candidates."""
         probabilities, n_scored = np.zeros(X.shape[0]), 0
-        for first, last in clf._scoring_blocks(X.shape[0]):
-            scored, _ = clf._probabilities(X[first:last])
-            rows = np.repeat(np.arange(first, last), scored.sizes)
-            best = scored.labels == found.labels[rows, 0]
-            probabilities[rows[best]] = scored.probabilities[best]
-            true = contains(truth, rows, scored.labels)
+        for rows, row, scored in clf._calibrated(X):
+            best = scored.labels == found.labels[row, 0]
+            probabilities[row[best]] = scored.probabilities[best]
+            part = truth[rows]
+            true = is_true(scored.sizes, scored.labels, labels_of(part))
             self.n_recalled += int(true.sum())
             # A label in the lists of two nodes may have been scored twice, but it is one candidate.
-            n_scored += int(np.minimum(scored.sizes, found.work[first:last, 3]).sum())
+            n_scored += int(np.minimum(scored.sizes, found.work[rows, 3]).sum())
             if self.several:
-                part = truth[first:last]
                 self.thresholds.add(scored.probabilities, true, part.nnz)
                 above = scored.probabilities > clf.threshold_
-                where = (rows[above] - first, scored.labels[above])
+                where = (row[above] - rows.start, scored.labels[above])
                 self.counts.add(part, sp.csr_array((np.ones(above.sum(), np.int8), where), shape=part.shape))
         return probabilities, n_scored
 
@@ -321,11 +321,3 @@ class Evaluation:
         separator, count = rows.most_common(1)[0]
         enough = count >= _JOINED_SHARE * sum(one["rows"] for one in unknown)
         return (separator, examples[separator], count) if enough else None
-
-
-def contains(matrix: sp.csr_array, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Whether the matrix has ones at some places; its columns are sorted in each row."""
-    width = matrix.shape[1]
-    pairs = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)) * width + matrix.indices
-    wanted = rows.astype(np.int64) * width + columns
-    return np.append(pairs, -1)[np.searchsorted(pairs, wanted)] == wanted

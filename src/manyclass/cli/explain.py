@@ -6,7 +6,7 @@ from typing import Any
 
 from ..metrics.calibration import figure_class
 from ..trained import Trained, open_model
-from .messages import CommandError, notice_if_slow, printable
+from .messages import CommandError, note_written, notice_if_slow, printable
 from .report import check_outputs, save_figure
 
 
@@ -15,12 +15,10 @@ def run(model: str, text: str, label: str | None, top_k: int, picture: str | Non
     check_outputs((model,), picture)
     trained = open_model(model)
     if not trained.reading.columns:
-        raise CommandError(
-            f"{model}: the model was not trained on a table with text. Use explain(x) in Python."
-        )
+        raise CommandError(f"{model}: the model was not trained on a table with text. Use explain(x) in Python.")
     row, clf = _row(text, trained), trained.estimator
     with notice_if_slow():
-        found = clf.explain(row, _label(label, trained), k=top_k)
+        found = clf.explain(row, None if label is None else trained.as_labels([label])[0], k=top_k)
         probability = float(clf.predict_proba([row], sparse=True)[0, clf._id_of(found.label)])
     if as_json:
         text = json.dumps({"probability": probability, **found.to_dict()}, ensure_ascii=False)
@@ -31,7 +29,7 @@ def run(model: str, text: str, label: str | None, top_k: int, picture: str | Non
         height = 1.4 + 0.28 * (len(found.contributions) + len(found.terms) + 1)
         figure = figure_class()(figsize=(7.0, height), layout="constrained")
         save_figure(found.plot(figure.subplots()).figure, picture)
-        print(f"Wrote {picture}", file=sys.stderr)
+        note_written(picture)
 
 
 def _row(text: str, trained: Trained) -> Any:
@@ -46,14 +44,3 @@ def _row(text: str, trained: Trained) -> Any:
     if not isinstance(cells, dict):
         raise CommandError(f"{expected}.")
     return {name: None for name in trained.reading.columns} | cells
-
-
-def _label(label: str | None, trained: Trained) -> Any:
-    """The label as the model has it."""
-    numbers = trained.names is None and trained.estimator.classes_.dtype.kind in "iu"
-    if label is None or not numbers:
-        return label
-    try:
-        return int(label)
-    except ValueError as error:
-        raise CommandError(f"--label {label}: the labels of the model are integers.") from error

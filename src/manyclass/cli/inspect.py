@@ -15,7 +15,7 @@ from ..metrics.calibration import figure_class
 from ..trained import Trained, nodes_with_labels, open_model
 from .evaluate import Section, as_text, percent, table_label
 from .files import escape
-from .messages import CommandError, printable
+from .messages import CommandError, note_written, printable
 from .report import check_outputs, save_figure
 
 _N_LABELS = 6  # labels shown per node
@@ -49,7 +49,7 @@ def run(model: str, depth: int, topics: bool, labels: bool, picture: str | None,
             Console(markup=False, highlight=False).print(_tree(nodes, kind, topics))
     if picture is not None:
         _draw(nodes, picture)
-        print(f"Wrote {picture}", file=sys.stderr)
+        note_written(picture)
 
 
 def _facts(trained: Trained, path: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ app = typer.Typer(
 
 def run() -> None:
     """Run the command line; errors of the user are reported in one line."""
-    from .messages import INTERRUPTED, printable, user_error
+    from .messages import INTERRUPTED, note, user_error
 
     try:
         app(prog_name="manyclass")
@@ -36,7 +36,7 @@ def run() -> None:
         message = user_error(error)
         if message is None:
             raise
-        print(printable(f"manyclass: error: {message}", sys.stderr), file=sys.stderr)
+        note(f"manyclass: error: {message}")
         sys.exit(1)
 
 

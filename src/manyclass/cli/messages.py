@@ -52,10 +52,22 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else f"\\u{ord(c):04x}" for c in text)
 
 
+def note(text: str) -> None:
+    """Print a line on standard error."""
+    print(printable(text, sys.stderr), file=sys.stderr)
+
+
 def warn(warnings: Iterable[str]) -> None:
     """Print warnings."""
     for warning in warnings:
-        print(printable(f"manyclass: warning: {warning}", sys.stderr), file=sys.stderr)
+        note(f"manyclass: warning: {warning}")
+
+
+def note_written(*paths: str | None) -> None:
+    """Name the files that were written."""
+    for path in paths:
+        if path is not None:
+            note(f"Wrote {path}")
 
 
 @contextmanager

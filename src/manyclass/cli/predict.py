@@ -20,7 +20,7 @@ from ..io import Source
 from ..io.errors import optional_module
 from ..trained import Trained, open_model
 from .files import check_writable, named_format, open_source, replaced_data, table_text, unknown_features
-from .messages import CommandError, notice_if_slow, printable, warn
+from .messages import CommandError, note, note_written, notice_if_slow, printable, warn
 
 _FORMATS = ("tsv", "csv", "jsonl", "parquet", "svmlight")
 _TABLES = ("tsv", "csv", "parquet")
@@ -62,19 +62,17 @@ def run(**options: Any) -> None:
             empty = {place: name for place, name in empty.items() if all(row.kept[place] is None for row in rows)}
             write(rows)
     if source.n_skipped:
-        what = f"manyclass: skipped {source.n_skipped} bad lines of {plan.data}"
-        print(printable(what, sys.stderr), file=sys.stderr)
+        note(f"manyclass: skipped {source.n_skipped} bad lines of {plan.data}")
     warn(unknown_features(source))
     if empty and source.n_rows:
-        print(printable(f"manyclass: no row has a value of {', '.join(empty.values())}.", sys.stderr), file=sys.stderr)
+        note(f"manyclass: no row has a value of {', '.join(empty.values())}.")
     if n_full and plan.threshold is not None:
         more = f"have {layout.k} labels above the threshold, and perhaps more: use a larger --top-k"
         warn([f"{n_full:,} of {source.n_rows:,} rows {more}."])
     if n_noted:
         rest = "They are predicted as an empty row is."
-        print(f"manyclass: {n_noted:,} of {source.n_rows:,} rows have {layout.note}. {rest}", file=sys.stderr)
-    if plan.output:
-        print(printable(f"Wrote {plan.output}", sys.stderr), file=sys.stderr)
+        note(f"manyclass: {n_noted:,} of {source.n_rows:,} rows have {layout.note}. {rest}")
+    note_written(plan.output)
 
 
 def _check(plan: Plan) -> None:
@@ -105,7 +103,7 @@ def _check(plan: Plan) -> None:
 # -- predictions ---------------------------------------------------------------------------------------------------
 
 
-def _rows(trained: Trained, chunk: Any, plan: Plan, note: str) -> Iterator[Row]:
+def _rows(trained: Trained, chunk: Any, plan: Plan, remark: str) -> Iterator[Row]:
     clf, X = trained.estimator, chunk.X
     k = min(plan.top_k, clf._index.n_current)
     with notice_if_slow():
@@ -120,7 +118,7 @@ def _rows(trained: Trained, chunk: Any, plan: Plan, note: str) -> Iterator[Row]:
         else:
             pairs = zip(found.labels, found.scores, strict=True)
     for number, (classes, scores) in enumerate(pairs):
-        yield Row(chunk.kept[number] if chunk.kept else (), classes, scores, note if unknown[number] else "")
+        yield Row(chunk.kept[number] if chunk.kept else (), classes, scores, remark if unknown[number] else "")
 
 
 def _with_probabilities(

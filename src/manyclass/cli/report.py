@@ -39,16 +39,13 @@ def check_outputs(
 
 def save_figure(figure: Any, path: str) -> None:
     """Write a .png or .svg file; the same figure always gives the same bytes."""
-    kind = path.lower().rsplit(".", 1)[1]
-    data = _svg(figure).encode() if kind == "svg" else _png(figure)
-    with replaced(path) as file:
-        file.write(data)
-
-
-def _png(figure: Any) -> bytes:
     out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=150)
-    return out.getvalue()
+    if path.lower().endswith(".svg"):
+        out.write(_svg(figure).encode())
+    else:
+        figure.savefig(out, format="png", dpi=150)
+    with replaced(path) as file:
+        file.write(out.getvalue())
 
 
 def _svg(figure: Any) -> str:

@@ -92,35 +92,17 @@ class Features:
 
 
 class RowStore:
-    """All rows of a source.
-
-    Parameters
-    ----------
-    source : Source
-        The file; `read` makes one pass over it.
-    features : Features
-        Counts the raw rows, and turns them into features.
-    folder : str
-        Where a temporary file is created if it is needed. It has no name, so nothing remains of it after a kill.
-    seed : int
-        Determines the order of the rows.
-    shuffle : bool
-        False: keep the order of the file.
-    max_bytes : int
-        Memory for raw rows.
-    at_once : bool
-        Whether all rows will be learned at once: sparse rows are then written in order, to be mapped.
-    """
+    """All rows of a source."""
 
     def __init__(
         self,
-        source: Source,
+        source: Source,  # `read` makes one pass over it
         features: Features,
-        folder: str,
+        folder: str,  # of a temporary file; it has no name, so that nothing remains of it after a kill
         seed: int,
-        shuffle: bool,
-        max_bytes: int,
-        at_once: bool = False,
+        shuffle: bool,  # False: keep the order of the file
+        max_bytes: int,  # memory for raw rows
+        at_once: bool = False,  # all rows will be learned at once: sparse ones are written in order, to be mapped
     ) -> None:
         self.source, self.features, self.n_rows = source, features, 0
         self._folder, self._seed, self._shuffle, self._max_bytes = folder, seed, shuffle, max_bytes
@@ -133,7 +115,7 @@ class RowStore:
         self._records: list[list[_Record]] = []  # of each bucket
         self._names: dict[str, int] = {}  # numbers of text labels
         self._whole: Chunk | None = None
-        self._sorted = SortedLabels()
+        self.labels = SortedLabels()
 
     @property
     def in_memory(self) -> bool:
@@ -144,21 +126,6 @@ class RowStore:
     def has_whole(self) -> bool:
         """Whether all rows can be learned at once."""
         return self.in_memory or self._at_once
-
-    @property
-    def is_sorted(self) -> bool:
-        """Whether rows with the same label follow each other."""
-        return self._sorted.found
-
-    @property
-    def only_label(self) -> Any:
-        """The label of all rows, if they have one each and the same; otherwise None."""
-        return self._sorted.only if self.features.reading.labels == "one" else None
-
-    @property
-    def doubtful_labels(self) -> Iterator[str]:
-        """Warnings of labels that may not be what was meant."""
-        return self._sorted.doubtful(self.features.reading)
 
     @property
     def n_learned(self) -> int:
@@ -172,7 +139,7 @@ class RowStore:
         while chunk is not None:
             following = next(chunks, None)
             self.features.count(chunk.X)
-            self._sorted.add(chunk)
+            self.labels.add(chunk)
             self.n_rows += chunk.X.shape[0]
             update(chunk.X.shape[0])
             chunk = self._encoded(chunk)
@@ -186,7 +153,7 @@ class RowStore:
             number, chunk = number + 1, following
         if not self.n_rows:
             raise CommandError(f"{self.source.path}: there are no rows to learn from.")
-        if not self._sorted.n_labels:
+        if not self.labels.n_labels:
             raise CommandError(f"{self.source.path}: no row has a label.")
         if self._file is not None:
             self._spill()

@@ -38,7 +38,7 @@ def run(models: list[str] | None, insecure: bool, **options: Any) -> None:
             raise CommandError(f"{path}: {'a folder, not a model file' if os.path.isdir(path) else 'no such file'}.")
     host = "127.0.0.1" if options["host"] == "0.0.0.0" else options["host"]
     stderr.print(f"Loading {', '.join(names)} (the first start compiles, up to a minute)")
-    stderr.print(f"The page will be at http://{host}:{options['port']}/ after the line with \"ready\"")
+    stderr.print(f'The page will be at http://{host}:{options["port"]}/ after the line with "ready"')
     serve(Options(models=named, **options))
 
 

@@ -31,7 +31,7 @@ from .algorithms import default_algorithm, make_estimator
 from .evaluate import evaluate, table
 from .files import can_read_once, check_model_name, only_writer, open_source, open_training_source, unknown_features
 from .label_files import label_arguments, read_label_files
-from .messages import INTERRUPTED, CommandError, notice_if_slow, printable, row_progress, stderr, warn
+from .messages import INTERRUPTED, CommandError, note, notice_if_slow, printable, row_progress, stderr, warn
 from .rows import Features, PipeRows, RowStore, arrays_of, take, warn_sorted
 
 DEFAULT_EPOCHS = 5
@@ -134,7 +134,7 @@ def _run(plan: Plan) -> None:
         trained.training["pace"] = max(0, getattr(estimator, "n_epochs_", 0) - 1)  # keep the last learning rate
     elif trained.training["finished"] and trained.training["epochs"] >= plan.n_epochs:
         n_epochs = trained.training["epochs"]
-        print(f"{plan.model} is complete ({n_epochs} epochs): nothing to do.", file=sys.stderr)
+        note(f"{plan.model} is complete ({n_epochs} epochs): nothing to do.")
         return _report(plan, trained, {"model": plan.model, "already_finished": True, "epochs": n_epochs})
     _print_start(source)
     start, n_before = time.perf_counter(), trained.training["examples"]
@@ -263,12 +263,12 @@ def _train(plan: Plan, trained: Trained, source: Source, base: Trained | None) -
     store = RowStore(source, features, folder, plan.seed, plan.shuffle, max_bytes, mapped)
     with row_progress("reading", lambda: source.position) as update:
         store.read(update)
-    if base is None and store.only_label is not None:
-        raise CommandError(f"{plan.data}: {_ONE_CLASS.format(store.only_label)}")
-    if not plan.shuffle and store.is_sorted:
+    labels, trained.reading = store.labels, features.reading
+    if base is None and trained.reading.labels == "one" and labels.only is not None:
+        raise CommandError(f"{plan.data}: {_ONE_CLASS.format(labels.only)}")
+    if not plan.shuffle and labels.found:
         warn_sorted(plan.data, "omit --no-shuffle")
-    warn(store.doubtful_labels)
-    trained.reading = features.reading
+    warn(labels.doubtful(trained.reading))
     at_once = at_once or plan.calibrate  # `fit` holds out more rows than a row store
     if in_memory or (store.has_whole and at_once and not streams):
         return _fit(plan, trained, store)
@@ -471,7 +471,7 @@ def _earlier_run(plan: Plan, identity: dict[str, Any]) -> Trained | None:
     """The checkpoint or the complete model of an earlier run with the same settings, or None."""
     found = next((path for path in (plan.checkpoint, plan.model) if os.path.exists(path)), None)
     if found is None:
-        print(f"There is no {plan.checkpoint}: starting from scratch.", file=sys.stderr)
+        note(f"There is no {plan.checkpoint}: starting from scratch.")
         return None
     trained = open_model(found)
     record = trained.training
@@ -485,8 +485,7 @@ def _earlier_run(plan: Plan, identity: dict[str, Any]) -> Trained | None:
     if not different and not (valid and lists):
         different = ["training"]
     if different and found == plan.model:
-        text = f"{found} is from another run ({', '.join(different)} differ)"
-        print(f"{text}: starting from scratch.", file=sys.stderr)
+        note(f"{found} is from another run ({', '.join(different)} differ): starting from scratch.")
         return None
     if different:
         raise CommandError(
@@ -494,7 +493,7 @@ def _earlier_run(plan: Plan, identity: dict[str, Any]) -> Trained | None:
             "or delete the file to start from scratch."
         )
     if record.get("at_once") and record["epochs"] < plan.n_epochs:
-        print(f"{found} was trained on all rows at once: starting from scratch.", file=sys.stderr)
+        note(f"{found} was trained on all rows at once: starting from scratch.")
         return None
     if record["epochs"] > plan.n_epochs and not record["finished"]:
         raise CommandError(f"{found} is in epoch {record['epochs'] + 1}, but --epochs is {plan.n_epochs}.")

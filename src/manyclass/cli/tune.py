@@ -17,12 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.base import learns_at_once
+from ..core.calibration import is_true
+from ..core.multilabel import labels_of
 from ..estimators import ESTIMATORS
 from ..metrics import mcnemar
 from ..trained import LabelColumns, initial_names
 from .algorithms import default_algorithm, make_estimator
 from .evaluate import percent
-from .evaluation import contains
 from .files import open_training_source
 from .messages import INTERRUPTED, CommandError, notice_if_slow, stderr
 from .rows import read_rows
@@ -269,7 +270,7 @@ class Search:
                     clf.partial_fit(X[rows], y[rows], sample_weight=weights[rows])
             best = clf._predict(X[held], 1).labels[:, 0]
         if self.several:
-            correct = contains(y[held], np.arange(len(held)), best)
+            correct = is_true(np.ones(len(held), np.int64), best, labels_of(y[held]))
         else:
             correct = clf._index.find(y[held]) == best
         if len(learned) == len(self.learned):

@@ -487,10 +487,7 @@ class ManyClassifier(
 
     def _check_inputs_to_learn(self, X, reset: bool):
         """X as float32 rows that kernels accept, or an error."""
-        X = self._from_table(X)
-        with np.errstate(over="ignore", invalid="ignore"):
-            X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, order="C", reset=reset)
-        return check_values(check_sparse(X))
+        return check_values(self._validated(X, reset))
 
     def _check_rows(self, X, y, sample_weight, reset: bool):
         """Inputs, labels and weights that kernels accept, or an error."""

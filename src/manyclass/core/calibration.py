@@ -100,6 +100,17 @@ def is_true(sizes: np.ndarray, labels: np.ndarray, truth: Labels) -> np.ndarray:
     return np.isin(rows * width + labels, (true_rows * width + truth.label)[known])
 
 
+def probabilities_of(scored: Scored, row: np.ndarray, label: np.ndarray) -> np.ndarray:
+    """The probabilities of pairs of a row and a label; -inf for labels that were not scored."""
+    width = 1 + max(int(scored.labels.max(initial=0)), int(label.max(initial=0)))
+    pairs = np.repeat(np.arange(len(scored.sizes)), scored.sizes) * width + scored.labels
+    order = np.argsort(pairs)
+    pairs, wanted = np.append(pairs[order], -1), row * width + label
+    at = np.searchsorted(pairs[:-1], wanted)
+    found = (pairs[at] == wanted) & (label >= 0)  # -1: unknown to the model
+    return np.where(found, np.append(scored.probabilities[order], 0.0)[at], -np.inf)
+
+
 @one_blas_thread
 def fit(method: str, rows: HeldOut, several: bool) -> Temperature | Isotonic:
     """The calibration of a method; `several`: rows may have several labels."""

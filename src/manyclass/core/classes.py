@@ -14,11 +14,6 @@ class ClassIndex:
     A new label costs its own bytes and constant time, unless classes were removed or merged: then all are copied.
 
     An interrupt leaves an index that is consistent: attributes that belong together are assigned together.
-
-    Parameters
-    ----------
-    labels : array-like of shape (n_classes,)
-        The labels to start with, each once.
     """
 
     _counted: tuple[np.ndarray, int] | None = None  # a target, and its number of current classes

@@ -14,7 +14,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from .calibration import is_true
+from .calibration import probabilities_of
 from .invariants import need, need_range
 from .protocol import Labels, Scored
 from .state import Array, Field
@@ -59,24 +59,12 @@ def true_labels(parts: Iterable[Scored], truth: Labels) -> TrueLabels:
     """The true labels of rows whose candidates are given in blocks."""
     n_rows, found, n_candidates = 0, [], 0
     for part in parts:
-        rows = np.arange(n_rows, n_rows + len(part.sizes))
-        found.append(_probabilities(part, truth.rows(rows)))
-        n_rows, n_candidates = n_rows + len(rows), n_candidates + int(part.sizes.sum())
+        n = len(part.sizes)
+        own = truth.rows(np.arange(n_rows, n_rows + n))
+        found.append(probabilities_of(part, np.repeat(np.arange(n), np.diff(own.pointer)), own.label))
+        n_rows, n_candidates = n_rows + n, n_candidates + int(part.sizes.sum())
     row = np.repeat(np.arange(n_rows), np.diff(truth.pointer))
     return TrueLabels(row, truth.label, np.concatenate(found), n_rows, n_candidates / max(1, n_rows))
-
-
-def _probabilities(scored: Scored, truth: Labels) -> np.ndarray:
-    """The probability of each true label; -inf if it is no candidate of its row."""
-    sizes, labels, probabilities = scored
-    row, width = np.arange(len(sizes)), 1 + max(int(labels.max(initial=0)), int(truth.label.max(initial=0)))
-    found = is_true(sizes, labels, truth)
-    keys = np.repeat(row, sizes)[found] * width + labels[found]
-    order = np.argsort(keys)
-    keys, values = np.append(keys[order], -1), np.append(probabilities[found][order], 0.0)
-    wanted = np.repeat(row, np.diff(truth.pointer)) * width + truth.label
-    at = np.searchsorted(keys[:-1], wanted)
-    return np.where((keys[at] == wanted) & (truth.label >= 0), values[at], -np.inf)
 
 
 def enough_paths(true: TrueLabels, coverage: float) -> bool:

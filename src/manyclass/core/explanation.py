@@ -60,9 +60,7 @@ class Parts(NamedTuple):
 
 def values_of(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
     """The features of a single row that are not 0, and their values."""
-    feature, value = (
-        (np.arange(batch.values.shape[1]), batch.values[0]) if isinstance(batch, Dense) else batch[1:]
-    )
+    feature, value = (np.arange(batch.values.shape[1]), batch.values[0]) if isinstance(batch, Dense) else batch[1:]
     used = np.flatnonzero(value)
     return feature[used], value[used].astype(np.float64)
 

@@ -88,9 +88,7 @@ class FilesMixin(Mixin):
         return X
 
     @reads
-    def save(
-        self, path: str | PathLike, slim: bool = False, prune: float = 0.0, precision: str = "float32"
-    ) -> None:
+    def save(self, path: str | PathLike, slim: bool = False, prune: float = 0.0, precision: str = "float32") -> None:
         """Write the model to a file.
 
         The file is a safetensors file with all options, labels and arrays. The same model gives the same bytes. A crash

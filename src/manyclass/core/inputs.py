@@ -33,13 +33,17 @@ class Csr(NamedTuple):
 Batch = Dense | Csr
 
 
+def gather(begin: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of entries when rows are put together: where each row begins, and where each entry is now."""
+    pointer = np.concatenate([[0], np.cumsum(sizes)])
+    return pointer, np.arange(pointer[-1]) + np.repeat(begin - pointer[:-1], sizes)
+
+
 def rows_at(batch: Batch, chosen: np.ndarray) -> Batch:
     """Some rows, by their numbers."""
     if isinstance(batch, Dense):
         return Dense(batch.values[chosen])
-    sizes = batch.indptr[chosen + 1] - batch.indptr[chosen]
-    indptr = np.concatenate([[0], np.cumsum(sizes)])
-    at = np.arange(indptr[-1]) + np.repeat(batch.indptr[chosen] - indptr[:-1], sizes)
+    indptr, at = gather(batch.indptr[chosen], batch.indptr[chosen + 1] - batch.indptr[chosen])
     return Csr(indptr, batch.indices[at], batch.values[at])
 
 

@@ -72,13 +72,11 @@ def enter_keys(table, keys, entries):
         entries[k] = entry_of(table, np.int64(keys[k] >> 32), np.int64(keys[k] & 0xFFFFFFFF))
 
 
-def move_table(table: Any, size: int, alive: np.ndarray | None = None) -> Any:
-    """The same entries in a new table of `size` entries; with `alive`, only those of these nodes."""
-    return move_entries(table, size, alive)[0]
+def move_table(table: Any, size: int, alive: np.ndarray | None = None) -> tuple[Any, np.ndarray]:
+    """The same entries in a new table of `size` entries, and the new place of each; with `alive`, only of these nodes.
 
-
-def move_entries(table: Any, size: int, alive: np.ndarray | None = None) -> tuple[Any, np.ndarray]:
-    """The moved table, and the new place of each entry: -1 if dropped, and at the end, so that place[-1] is -1."""
+    Entries that are left out have the place -1. There is one more at the end, so that place[-1] is -1.
+    """
     kept = np.flatnonzero(table.key != EMPTY)
     if alive is not None:
         kept = kept[np.isin(table.key[kept] >> 32, alive)]
@@ -194,14 +192,21 @@ class LabelSet(NamedTuple):
 
 
 @device
-def add_label(known, label, stamp):
-    """Add label to the set; return whether it was missing. Mutates: known. Cost: O(1) expected."""
+def _look_up(known, label, stamp):
+    """Entry of label, or the empty entry where it would go. Cost: O(1) expected."""
     last = known.label.shape[0] - 1
     at = np.int64((np.uint64(label) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)) & last
-    while known.stamp[at] == stamp:
-        if known.label[at] == label:
-            return False
+    while known.stamp[at] == stamp and known.label[at] != label:
         at = (at + 1) & last
+    return at
+
+
+@device
+def add_label(known, label, stamp):
+    """Add label to the set; return whether it was missing. Mutates: known. Cost: O(1) expected."""
+    at = _look_up(known, label, stamp)
+    if known.stamp[at] == stamp:
+        return False
     known.label[at] = label
     known.stamp[at] = stamp
     return True
@@ -210,13 +215,7 @@ def add_label(known, label, stamp):
 @device
 def has_label(known, label, stamp):
     """Whether the set has a label. Cost: O(1) expected."""
-    last = known.label.shape[0] - 1
-    at = np.int64((np.uint64(label) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)) & last
-    while known.stamp[at] == stamp:
-        if known.label[at] == label:
-            return True
-        at = (at + 1) & last
-    return False
+    return known.stamp[_look_up(known, label, stamp)] == stamp
 
 
 @inlined

@@ -224,12 +224,7 @@ def make_bank(rows: int, n_features: int, table_bits: int, adaptive: bool) -> Li
     shape = (rows, n_features) if direct else (1, 1 << table_bits)
     squares = shape if adaptive else (1, 1)
     bank: Linear = make(
-        Linear,
-        row=rows,
-        weight_row=shape[0],
-        weight_column=shape[1],
-        square_row=squares[0],
-        square_column=squares[1],
+        Linear, row=rows, weight_row=shape[0], weight_column=shape[1], square_row=squares[0], square_column=squares[1]
     )
     bank.mask[0] = 0 if direct else shape[1] - 1
     return bank

@@ -270,10 +270,9 @@ class MultilabelClassifier(ManyClassifier):
     def _above(self, threshold: float, X) -> tuple[np.ndarray, np.ndarray]:
         """(rows, columns) of the labels with a probability above the threshold."""
         rows, columns = [], []
-        for first, last in self._scoring_blocks(X.shape[0]):
-            scored, _ = self._probabilities(rows_between(X, first, last))
+        for _, row, scored in self._calibrated(X):
             above = scored.probabilities > threshold
-            rows.append(np.repeat(np.arange(first, last), scored.sizes)[above])
+            rows.append(row[above])
             columns.append(scored.labels[above])
         return np.concatenate(rows), np.concatenate(columns)
 

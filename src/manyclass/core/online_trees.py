@@ -15,10 +15,11 @@ from . import linear
 from .explanation import Parts, binary_step, values_of
 from .inputs import Batch
 from .invariants import check_bank, check_counts, check_learner, need, need_range, need_rows
-from .labels import EMPTY, LabelSet, check_table, fill_up, mass_of, move_entries
-from .learners import NormalizedAdaGrad
+from .labels import EMPTY, LabelSet, check_table, fill_up, mass_of, move_table
+from .learners import NormalizedAdaGrad, resolve
 from .locks import reads
 from .losses import sigmoid
+from .options import EPOCH_CONSTRAINTS, integer, one_of, real, resolved
 from .protocol import Mixin, Predictions, Scored, rows_of
 from .state import Array, Field, Scale, Seen, State, make, resize
 from .trees import DEEPEST, LEFT, RIGHT, ROOT, is_leaf, paths_to
@@ -27,6 +28,13 @@ from .updates import NORMALIZED_ADAGRAD, Pace, is_adaptive, limited, observe_sca
 HINGE, ABSOLUTE, LOGISTIC = 0, 1, 2
 ROUTER_LOSSES = {"hinge": HINGE, "absolute": ABSOLUTE, "logistic": LOGISTIC}
 
+CONSTRAINTS = {
+    **EPOCH_CONSTRAINTS,
+    "split_mass": real(0, 1_000_000),
+    "nodes_per_class": real(0, 1_000_000),
+    "max_depth": integer(0, DEEPEST, "auto"),
+    "loss": one_of(*ROUTER_LOSSES),
+}
 ROUTER_LEARNER = NormalizedAdaGrad(rate=4.0, decay=1.0)  # what learner="auto" is
 SLOTS = 16  # labels that a leaf keeps with their mass
 FIRST_NODES, FIRST_ENTRIES = 128, 1024
@@ -216,7 +224,7 @@ def grown(state: State, more_nodes: int, more_entries: int, options: Any) -> tup
         alive = tree.identity[np.flatnonzero(depths(tree) >= 0)]
         n_kept = int(np.sum(np.isin(table.key[table.key != EMPTY] >> 32, alive)))
         size = (2 if 4 * (n_kept + more_entries) > len(table.key) else 1) * len(table.key)
-        new["table"], place = move_entries(table, size, alive)
+        new["table"], place = move_table(table, size, alive)
     return new, place
 
 
@@ -468,6 +476,15 @@ def check_tree(tree: GrownTree, n_out: int = 0) -> None:
 
 class OnlineTreeMixin(Mixin):
     """Methods of both estimators."""
+
+    learner: Any
+    max_depth: Any
+
+    def _resolved(self, kind: type, codes: dict, n_features: int, sparse: bool) -> Any:
+        """The options of an algorithm as numbers; `codes`: of its words."""
+        learner = resolve(self.learner, n_features=n_features, sparse=sparse, auto=ROUTER_LEARNER)
+        max_depth = DEEPEST if self.max_depth == "auto" else self.max_depth
+        return resolved(self, kind, {"loss": ROUTER_LOSSES, **codes}, max_depth=max_depth, **learner.as_options())
 
     @reads
     def balance(self, max_depth: int | None = None) -> list[dict]:

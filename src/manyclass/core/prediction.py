@@ -1,6 +1,7 @@
 """Prediction: `predict`, `predict_topk`, `predict_proba`, candidates, paths and `diagnose` of all classifiers."""
 
 import math
+from collections.abc import Iterator
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
@@ -12,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from .calibration import apply as calibrated
+from .calibration import probabilities_of
 from .columns import apply, is_centred, most_rows
 from .inputs import Batch, Csr, Dense, is_inside
 from .locks import LockOfEstimator, ModelLock, parallel, reads, reads_row
@@ -37,11 +39,6 @@ from .vocabulary import current_predictions, current_scores
 DENSE_LIMIT = 1 << 30  # bytes of a dense array of probabilities
 _MOST_THREADS = 256
 _FLOAT32 = np.dtype(np.float32)  # a comparison with the type takes five times as long
-
-
-def has_tree(estimator: Any) -> bool:
-    """Whether the algorithm has a tree to list."""
-    return hasattr(estimator._model, "tree_table")
 
 
 class PredictionMixin(Mixin):
@@ -164,8 +161,8 @@ class PredictionMixin(Mixin):
         X = self._check_inputs(X)
         n, n_classes = X.shape[0], len(self._index)
         if sparse:
-            parts = [self._probabilities(rows_between(X, *rows))[0] for rows in self._scoring_blocks(n)]
-            sizes, labels, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            parts = [scored for _, _, scored in self._calibrated(X)]
+            sizes, labels, values = map(np.concatenate, zip(*parts, strict=True))
             matrix = (values.astype(np.float32), labels, np.concatenate([[0], np.cumsum(sizes)]))
             out = sp.csr_array(matrix, shape=(n, n_classes))
             out.sort_indices()
@@ -177,10 +174,8 @@ class PredictionMixin(Mixin):
                 "use sparse=True, predict_topk(X, k), or fewer rows per call."
             )
         out = np.zeros((n, n_classes), np.float32)
-        for first, last in self._scoring_blocks(n):
-            scored, _ = self._probabilities(rows_between(X, first, last))
-            rows = np.repeat(np.arange(first, last), scored.sizes)
-            out[rows, scored.labels] = scored.probabilities
+        for _, row, scored in self._calibrated(X):
+            out[row, scored.labels] = scored.probabilities
         return out
 
     @reads
@@ -205,10 +200,7 @@ class PredictionMixin(Mixin):
         >>> model.candidates(X[1500:]).shape
         (297, 10)
         """
-        X = self._check_inputs(X)
-        parts = [self._score(rows_between(X, first, last)) for first, last in self._scoring_blocks(X.shape[0])]
-        sizes = np.concatenate([part.sizes for part in parts])
-        labels = np.concatenate([part.labels for part in parts])
+        sizes, labels, _ = map(np.concatenate, zip(*self._scored(self._check_inputs(X)), strict=True))
         return indicator(sizes, labels, len(self._index))
 
     @reads
@@ -244,7 +236,7 @@ class PredictionMixin(Mixin):
         sizes = np.array([len(row) for row in nodes])
         return indicator(sizes, np.concatenate(nodes), self._model.n_nodes(self._state))
 
-    @available_if(has_tree)
+    @available_if(lambda estimator: hasattr(estimator._model, "tree_table"))
     @reads
     def tree_table(self, max_depth: int | None = None) -> list[dict]:
         """List the nodes of the tree, parents before children.
@@ -446,6 +438,17 @@ class PredictionMixin(Mixin):
             return found
         return current_scores(found, self._index, joint=not self._multilabel)
 
+    def _scored(self, X, beam: int = 0) -> Iterator[Scored]:
+        """All candidates with their probabilities before calibration, in blocks; `beam`: see `_scoring_options`."""
+        for first, last in self._scoring_blocks(X.shape[0], beam):
+            yield self._score(rows_between(X, first, last), beam)
+
+    def _calibrated(self, X) -> Iterator[tuple[slice, np.ndarray, Scored]]:
+        """Blocks of rows, the row of each candidate, and the candidates with calibrated probabilities."""
+        for first, last in self._scoring_blocks(X.shape[0]):
+            scored, _ = self._probabilities(rows_between(X, first, last))
+            yield slice(first, last), np.repeat(np.arange(first, last), scored.sizes), scored
+
     def _probabilities(self, X) -> tuple[Scored, np.ndarray]:
         """All candidates with calibrated probabilities, and for each row the probability of any other label."""
         scored = self._score(X)
@@ -460,31 +463,23 @@ class PredictionMixin(Mixin):
     def _by_propensity(self, X, k: int, propensity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The k labels of the highest probability / propensity, and these ratios; labels not scored are last."""
         labels, ratios = self._predict(X, k).labels, np.zeros((X.shape[0], k))
-        for first, last in self._scoring_blocks(X.shape[0]):
-            scored, _ = self._probabilities(rows_between(X, first, last))
+        for _, row, scored in self._calibrated(X):
             ratio = scored.probabilities / propensity[scored.labels]
-            row = np.repeat(np.arange(last - first), scored.sizes)
             order = np.lexsort((-ratio, row))
-            place = np.arange(len(row)) - np.repeat(np.cumsum(scored.sizes) - scored.sizes, scored.sizes)
+            place = np.arange(len(row)) - np.searchsorted(row, row)
             order, place, row = order[place < k], place[place < k], row[place < k]
-            labels[first + row, place], ratios[first + row, place] = scored.labels[order], ratio[order]
+            labels[row, place], ratios[row, place] = scored.labels[order], ratio[order]
         return labels, ratios
 
     def _probabilities_of(self, X, labels: np.ndarray) -> np.ndarray:
         """The calibrated probabilities of some labels of each row; 0 for labels that were not scored."""
-        out = np.zeros(labels.shape)
-        start = len(self._index) * np.arange(labels.shape[0])  # row * n_classes + label is a number of each pair
+        out, most = np.empty(labels.shape), max(1, (1 << 22) // labels.shape[1])  # k may be very large
         for first, last in self._scoring_blocks(X.shape[0]):
-            scored, _ = self._probabilities(rows_between(X, first, last))
-            pairs = np.repeat(start[first:last], scored.sizes) + scored.labels
-            order = np.argsort(pairs)
-            pairs = np.append(pairs[order], -1)
-            for begin, end in blocks(last - first, max(1, (1 << 22) // labels.shape[1])):  # k may be very large
+            for begin, end in blocks(last - first, most):
                 part = slice(first + begin, first + end)
-                wanted = start[part, None] + labels[part]
-                at = np.searchsorted(pairs[:-1], wanted)
-                found = pairs[at] == wanted
-                out[part][found] = scored.probabilities[order[at[found]]]
+                scored, _ = self._probabilities(rows_between(X, part.start, part.stop))
+                found = probabilities_of(scored, np.arange(end - begin)[:, None], labels[part])
+                out[part] = np.maximum(found, 0.0)
         return out
 
     def _batch(self, X) -> Batch:
@@ -496,11 +491,13 @@ class PredictionMixin(Mixin):
     def _check_inputs(self, X):
         if not hasattr(self, "_state"):  # scikit-learn's own check takes 100 microseconds
             check_is_fitted(self, "_state")
-        if self._is_ready(X):
-            return X
+        return X if self._is_ready(X) else self._validated(X, reset=False)
+
+    def _validated(self, X, reset: bool):
+        """X as float32 rows in C order or CSR format, or an error."""
         X = self._from_table(X)
         with np.errstate(over="ignore", invalid="ignore"):
-            X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, order="C", reset=False)
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, order="C", reset=reset)
         return check_sparse(X)
 
     def _is_ready(self, X) -> bool:
@@ -567,7 +564,7 @@ class Predictor:
         found = self._predict(batch)
         scores = found.scores[0].copy()
         if scores[0] != scores[0]:
-            raise ValueError("The best score of the row is NaN: the row has values that are NaN, infinite or too large.")
+            raise ValueError("The best score of the row is NaN: it has values that are NaN, infinite or too large.")
         return self._labels[found.labels[0]], scores
 
     def _follow(self) -> None:

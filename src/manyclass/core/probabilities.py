@@ -94,11 +94,6 @@ class ProbabilityMixin(PredictionMixin):
         group = calibration.fit(method, rows, self._multilabel)
         self._state = {**self._state, "calibration": group}
 
-    def _scored(self, X, beam: int = 0) -> Iterator[Scored]:
-        """All candidates with their probabilities before calibration, in blocks; `beam`: see `_scoring_options`."""
-        for first, last in self._scoring_blocks(X.shape[0], beam):
-            yield self._score(rows_between(X, first, last), beam)
-
     @reads
     def predict_other(self, X) -> np.ndarray:
         """Predict the probability that a true label of a row is not among its candidates.

@@ -5,19 +5,7 @@ import time
 
 
 class Progress:
-    """Prints how far training is, at most once per second, and a last line at the end.
-
-    Parameters
-    ----------
-    verbose : int or bool
-        Nothing is printed if it is 0 or False.
-    title : str
-        What is being done.
-    n_rows : int
-        Number of rows in all.
-    unit : str
-        What is counted, if not rows.
-    """
+    """Prints the progress of training at most once per second, and a last line at the end, if `verbose`."""
 
     def __init__(self, verbose: int | bool, title: str, n_rows: int, unit: str = "rows"):
         self._verbose, self._title, self._n_rows, self._unit = bool(verbose), title, n_rows, unit

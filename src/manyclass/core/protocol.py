@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from .classes import ClassIndex
-from .inputs import Batch
+from .inputs import Batch, gather
 from .state import State
 
 
@@ -44,10 +44,12 @@ class Labels(NamedTuple):
 
     def rows(self, order: np.ndarray) -> "Labels":
         """The labels of some rows, in the given order."""
-        sizes = self.pointer[order + 1] - self.pointer[order]
-        pointer = np.concatenate([[0], np.cumsum(sizes)])
-        at = np.arange(pointer[-1]) + np.repeat(self.pointer[order] - pointer[:-1], sizes)
+        pointer, at = gather(self.pointer[order], self.pointer[order + 1] - self.pointer[order])
         return Labels(pointer, self.label[at])
+
+    def where(self, kept: np.ndarray) -> "Labels":
+        """The same rows with some of their labels; `kept` is whether each label is kept."""
+        return Labels(np.concatenate([[0], np.cumsum(kept)])[self.pointer], self.label[kept])
 
 
 def as_labels(labels: Any) -> Labels:
@@ -83,6 +85,7 @@ class Mixin:
     _check_options: Any
     _from_table: Any
     _names_at: Any
+    _calibrated: Any
     _predict: Any
     _prediction_options: Any
     _probabilities: Any

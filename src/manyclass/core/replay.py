@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from ..jit import device, kernel
 from .inputs import feature as feature_at
-from .inputs import span, value
+from .inputs import gather, span, value
 from .invariants import need, need_range
 from .rng import uniform
 from .state import Array, Field, cut, make, resize
@@ -195,9 +195,7 @@ def rows_of_slots(replay: Replay, slots: np.ndarray, n_features: int) -> sp.csr_
 
 def _entries(replay: Replay, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(features, values, indptr) of the rows in some slots."""
-    length = replay.length[slots]
-    indptr = np.concatenate([[0], np.cumsum(length)])
-    at = np.arange(indptr[-1]) + np.repeat(replay.begin[slots] - indptr[:-1], length)
+    indptr, at = gather(replay.begin[slots], replay.length[slots])
     return replay.feature[at], replay.value[at], indptr
 
 

@@ -173,9 +173,10 @@ def unflatten(arrays: dict[str, np.ndarray], types: dict[str, Any]) -> State:
     state = {}
     for name, (group, fields) in groups_of(arrays, types).items():
         state[name] = group(**_checked(name, fields, fields_of(group)))
-    missing = [name for name, kinds in types.items() if name not in state and not _optional(name, kinds)]
-    if missing:
-        raise ModelFormatError(f"the group of arrays {missing[0]!r} is missing.")
+    for name, kinds in types.items():
+        optional = name.endswith("_*") or (isinstance(kinds, tuple) and None in kinds)  # `_*`: of further trees
+        if name not in state and not optional:
+            raise ModelFormatError(f"the group of arrays {name!r} is missing.")
     return state
 
 
@@ -199,11 +200,6 @@ def groups_of(
         kinds = [kind for kind in (kinds if isinstance(kinds, tuple) else (kinds,)) if kind is not None]
         out[name] = next((kind for kind in kinds if set(kind._fields) == set(fields)), kinds[0]), fields
     return out
-
-
-def _optional(name: str, kinds: Any) -> bool:
-    """Whether the group may be absent: that of a further tree, or None is one of its types."""
-    return name.endswith("_*") or (isinstance(kinds, tuple) and None in kinds)
 
 
 def _checked(name: str, arrays: dict[str, np.ndarray], fields: dict[str, Field]) -> dict[str, np.ndarray]:

@@ -19,16 +19,9 @@ from .memory import as_text
 
 
 class Here:
-    """Runs all steps in this process.
+    """Runs all steps in this process, each on `n_jobs` threads.
 
-    Parameters
-    ----------
-    n_jobs : int
-        Threads within a step.
-    most_bytes : float
-        Limit of the results of all chunks together.
-    spill : bool
-        Keep long arrays in temporary files.
+    `most_bytes` limits the results of all chunks together; with `spill`, long arrays are in temporary files.
     """
 
     def __init__(self, n_jobs: int = 1, most_bytes: float = inf, spill: bool = False) -> None:

@@ -403,8 +403,7 @@ class TaxonomyMixin(Mixin):
         if known[0] is not tree or known[1] is not self._index.array:
             known = self._known_nodes = tree, self._index.array, tree.find(self._index.array)
         node_of, parts = known[2], []
-        for first, last in self._scoring_blocks(X.shape[0]):
-            scored = self._probabilities(X[first:last])[0]
+        for _, _, scored in self._calibrated(X):
             pointer = np.concatenate([[0], np.cumsum(scored.sizes)])
             parts.append(_deepest(tree, pointer, node_of[scored.labels], scored.probabilities, float(confidence)))
         nodes, probabilities = map(np.concatenate, zip(*parts, strict=True))

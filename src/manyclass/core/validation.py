@@ -357,6 +357,15 @@ def rows_between(X, first: int, last: int):
     return sp.csr_array(arrays, shape=(last - first, X.shape[1]))
 
 
+def ones(columns: np.ndarray, pointer: np.ndarray, n_columns: int) -> sp.csr_array:
+    """A matrix of zeros and ones from the columns of each row, in any order and possibly repeated."""
+    arrays = np.ones(len(columns), np.int8), columns, pointer
+    out = sp.csr_array(arrays, shape=(len(pointer) - 1, n_columns), copy=True)  # which is changed in place
+    out.sum_duplicates()
+    out.data[:] = 1
+    return out
+
+
 def indicator(sizes: np.ndarray, columns: np.ndarray, n_columns: int) -> sp.csr_array:
     """A boolean matrix from the columns that are set, row after row."""
     indptr = np.concatenate([[0], np.cumsum(sizes)])

@@ -19,7 +19,7 @@ from .classes import ClassIndex, check_free
 from .locks import reads, writes
 from .protocol import Mixin, Predictions, Scored
 from .taxonomy import renamed
-from .validation import blocks, check_labels, without_padding
+from .validation import blocks, check_labels, ones, without_padding
 
 _AT_A_TIME = 1 << 20  # labels that are predicted in place of removed ones, of all rows
 _AT_FIRST = 8  # labels that are predicted in addition, in place of those that were removed
@@ -101,10 +101,7 @@ def joined_columns(matrix: sp.csr_array, index: ClassIndex) -> sp.csr_array:
     column = np.arange(matrix.shape[1], dtype=matrix.indices.dtype)
     known = column[: len(index.target)]
     column[: len(known)] = np.where(index.target[: len(known)] < 0, known, index.target[: len(known)])
-    out = sp.csr_array((matrix.data, column[matrix.indices], matrix.indptr), shape=matrix.shape, copy=True)
-    out.sum_duplicates()
-    out.data[:] = 1
-    return out
+    return ones(column[matrix.indices], matrix.indptr, matrix.shape[1])
 
 
 # -- changes -------------------------------------------------------------------------------------------------------

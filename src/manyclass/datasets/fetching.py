@@ -24,9 +24,7 @@ class DownloadError(OSError):
     """
 
 
-def fetch(
-    name: str, *, again: bool = False, keep: bool = False, quiet: bool = False, insecure: bool = False
-) -> Path:
+def fetch(name: str, *, again: bool = False, keep: bool = False, quiet: bool = False, insecure: bool = False) -> Path:
     """Download a public data set into the cache, where `load` finds it.
 
     A set that is already in the folder ``MANYCLASS_DATA`` or in the cache is not downloaded. Requires pooch:

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from dask import delayed
 from dask.delayed import Delayed
 
+from ..core.validation import ones
 from ..io import DataError, Reading, Source
 
 _ALL = 1 << 62  # rows
@@ -66,10 +67,6 @@ def _read(path: str, reading: Reading) -> tuple[Any, Any, np.ndarray | None]:
         if len(chunk.labels) and chunk.labels.max() >= reading.n_labels:
             what = f"label {chunk.labels.max()} is beyond the {reading.n_labels:,} labels of the first file"
             raise DataError(path, what, 1, 1)
-        ones = np.ones(len(chunk.labels), np.int8)
-        Y = sp.csr_array((ones, chunk.labels, chunk.pointer), shape=(chunk.X.shape[0], reading.n_labels))
-        Y.sum_duplicates()
-        Y.data[:] = 1
-        return chunk.X, Y, chunk.weights
+        return chunk.X, ones(chunk.labels, chunk.pointer, reading.n_labels), chunk.weights
     nothing = sp.csr_array((0, reading.width), dtype=np.float32)
     return nothing, np.empty(0, np.int64), None

@@ -2,6 +2,7 @@
 
 import warnings
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -191,9 +192,7 @@ def rows_of_labels(checked: Checked) -> Array:
 
 def known_labels(given: Given, known: Array) -> Given:
     """The rows without labels that are not known."""
-    pointer, label = given.labels
-    kept = known[label]
-    return given._replace(labels=Labels(np.concatenate([[0], np.cumsum(kept)])[pointer], label[kept]))
+    return given._replace(labels=given.labels.where(known[given.labels.label]))
 
 
 def n_labels_of(given: Given) -> int:
@@ -279,14 +278,6 @@ def checked_parts(run: Cluster, parts: list, estimator: LabelTreeClassifier) -> 
     parts = [delayed(tuple)(list(part)) if isinstance(part, (list, tuple)) else part for part in parts]
     tasks = [delayed(check)(part, estimator, k) for k, part in enumerate(parts)]
     pairs = run.compute(tasks)
-    infos = run.get(run.each(_info, [pairs]))
+    infos = run.get(run.each(itemgetter(1), [pairs]))
     full = [pair for pair, info in zip(pairs, infos, strict=True) if info.n_rows]
-    return run.each(_checked, [full]) if full else [], infos
-
-
-def _info(pair: tuple) -> Info:
-    return pair[1]
-
-
-def _checked(pair: tuple) -> Checked:
-    return pair[0]
+    return run.each(itemgetter(0), [full]) if full else [], infos

@@ -63,7 +63,7 @@ def _decompressed(read: Callable[[int], bytes], method: str) -> Iterator[bytes]:
 
 
 def close_with(owner: object, file: BinaryIO) -> None:
-    """Close a temporary file with its owner. On a full disk, what was not written is not an error of its own."""
+    """Close a temporary file when its owner is deleted. A full disk was an error before and is ignored here."""
 
     def close() -> None:
         with suppress(OSError):

@@ -423,7 +423,7 @@ def cell_place(text: str, delimiter: str, number: int) -> tuple[int, int]:
 
 
 def _find_delimiter(block: Block) -> str:
-    """The delimiter that divides most of the first lines into as many cells as the first one."""
+    """The delimiter with which most of the first lines have the same number of cells as the first one."""
     lines = block.data.decode("utf-8", "replace").splitlines()[:_LINES_TO_COMPARE]
 
     def n_alike(delimiter: str) -> tuple[int, int]:

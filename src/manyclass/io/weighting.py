@@ -70,25 +70,14 @@ class Quantiles(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Weighting:
-    """What was counted in the training rows.
+    """What was counted in the training rows."""
 
-    Parameters
-    ----------
-    known : ndarray of shape (n_known,), int32
-        The hashed words and categories that the training rows have, sorted. All others are ignored, so that they do not
-        change the length of a row.
-    idf : ndarray of shape (n_known,), float32
-        Inverse document frequency of each; 1 without.
-    n_rows : int
-        The number of training rows.
-    numbers : dict of str to Quantiles
-        For each column of numbers, in the order of the raw columns.
-    """
-
+    # (known,) i4: the hashed words and categories of the training rows, sorted. All others are ignored, so that they do
+    # not change the length of a row.
     known: np.ndarray
-    idf: np.ndarray
-    n_rows: int
-    numbers: dict[str, Quantiles]
+    idf: np.ndarray  # (known,) f4: inverse document frequency of each; 1 without
+    n_rows: int  # training rows
+    numbers: dict[str, Quantiles]  # of each column of numbers, in the order of the raw columns
 
     def find(self, feature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The place of each feature in `known`, and whether it is there."""
@@ -126,9 +115,7 @@ class Weighting:
         return {"known": self.known, "idf": self.idf}
 
     @classmethod
-    def from_dict(
-        cls, values: Any, arrays: dict[str, np.ndarray], width: int, numbers: Sequence[str]
-    ) -> "Weighting":
+    def from_dict(cls, values: Any, arrays: dict[str, np.ndarray], width: int, numbers: Sequence[str]) -> "Weighting":
         """The weighting of a file; a ValueError if it is invalid."""
         known, idf = arrays.get("known"), arrays.get("idf")
         if not isinstance(values, dict) or set(values) != {"n_rows", "numbers"}:
@@ -153,18 +140,9 @@ def _inserted(array: np.ndarray, places: np.ndarray, values: np.ndarray) -> np.n
 
 
 class RawCounts:
-    """Counts over raw rows, in bounded memory.
+    """Counts over raw rows, in bounded memory; `names` are the columns of numbers.
 
-    Parameters
-    ----------
-    layout : Layout
-        Where the raw features are.
-    names : sequence of str
-        The columns of numbers.
-    idf : bool
-        Whether words have inverse document frequencies.
-    base : Weighting, optional
-        The weights of a model that goes on learning: what it knows keeps its weight.
+    `base` has the weights of a model that goes on learning: what it knows keeps its weight.
     """
 
     def __init__(self, layout: Layout, names: Sequence[str], idf: bool, base: Weighting | None = None) -> None:

@@ -1,10 +1,8 @@
 """LOM tree, and the online tree of 2013, as a scikit-learn estimator."""
 
 from ..core.base import ManyClassifier
-from ..core.learners import resolve
-from ..core.online_trees import ROUTER_LEARNER, ROUTER_LOSSES, OnlineTreeMixin
-from ..core.options import EPOCH_CONSTRAINTS, flag, integer, one_of, real, resolved
-from ..core.trees import DEEPEST
+from ..core.online_trees import CONSTRAINTS, OnlineTreeMixin
+from ..core.options import flag, one_of, real
 from . import model
 
 
@@ -82,14 +80,10 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
 
     _model = model
     _constraints = {
-        **EPOCH_CONSTRAINTS,
+        **CONSTRAINTS,
         "swap": flag(),
         "swap_resistance": real(0, 1_000_000),
-        "nodes_per_class": real(0, 1_000_000),
-        "split_mass": real(0, 1_000_000),
-        "max_depth": integer(0, DEEPEST, "auto"),
         "descent": one_of(*model.DESCENTS),
-        "loss": one_of(*ROUTER_LOSSES),
         "rules": one_of(*model.RULES),
     }
 
@@ -140,7 +134,4 @@ class LomTreeClassifier(OnlineTreeMixin, ManyClassifier):
             raise ValueError(f"rules='paper' requires loss='absolute', got {self.loss!r}: its targets are 0 and 1.")
         if self.rules == "paper" and self.swap:
             raise ValueError("rules='paper' requires swap=False: the tree of 2013 has no swaps.")
-        learner = resolve(self.learner, n_features=n_features, sparse=sparse, auto=ROUTER_LEARNER)
-        codes = {"descent": model.DESCENTS, "loss": ROUTER_LOSSES, "rules": model.RULES}
-        max_depth = DEEPEST if self.max_depth == "auto" else self.max_depth
-        return resolved(self, model.Options, codes, max_depth=max_depth, **learner.as_options())
+        return self._resolved(model.Options, {"descent": model.DESCENTS, "rules": model.RULES}, n_features, sparse)

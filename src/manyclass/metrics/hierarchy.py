@@ -110,7 +110,7 @@ def _nodes(y_true: Any, y_pred: Any, taxonomy: Any) -> tuple[np.ndarray, np.ndar
     """The nodes of both; -1 for labels that the taxonomy does not have."""
     true, predicted = taxonomy.find(y_true), taxonomy.find(y_pred)
     if len(true) != len(predicted) or not len(true):
-        raise ValueError(f"y_true has {len(true)} rows and y_pred {len(predicted)}: pass as many, at least one.")
+        raise ValueError(f"y_true has {len(true)} rows and y_pred {len(predicted)}: pass one prediction per row.")
     return true, predicted
 
 

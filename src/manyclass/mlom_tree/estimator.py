@@ -1,10 +1,8 @@
 """MLOM tree as a scikit-learn estimator."""
 
 from ..core.base import ManyClassifier
-from ..core.learners import resolve
-from ..core.online_trees import ROUTER_LEARNER, ROUTER_LOSSES, OnlineTreeMixin
-from ..core.options import EPOCH_CONSTRAINTS, flag, integer, one_of, real, resolved
-from ..core.trees import DEEPEST
+from ..core.online_trees import CONSTRAINTS, OnlineTreeMixin
+from ..core.options import flag, one_of
 from . import model
 
 
@@ -75,15 +73,7 @@ class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
     """
 
     _model = model
-    _constraints = {
-        **EPOCH_CONSTRAINTS,
-        "centre": one_of(*model.CENTRES),
-        "guests": flag(),
-        "split_mass": real(0, 1_000_000),
-        "nodes_per_class": real(0, 1_000_000),
-        "max_depth": integer(0, DEEPEST, "auto"),
-        "loss": one_of(*ROUTER_LOSSES),
-    }
+    _constraints = {**CONSTRAINTS, "centre": one_of(*model.CENTRES), "guests": flag()}
 
     def __init__(
         self,
@@ -124,7 +114,4 @@ class MlomTreeClassifier(OnlineTreeMixin, ManyClassifier):
         self.verbose = verbose
 
     def _resolve_options(self, n_features: int, sparse: bool, seed: int) -> model.Options:
-        learner = resolve(self.learner, n_features=n_features, sparse=sparse, auto=ROUTER_LEARNER)
-        codes = {"centre": model.CENTRES, "loss": ROUTER_LOSSES}
-        max_depth = DEEPEST if self.max_depth == "auto" else self.max_depth
-        return resolved(self, model.Options, codes, max_depth=max_depth, **learner.as_options())
+        return self._resolved(model.Options, {"centre": model.CENTRES}, n_features, sparse)

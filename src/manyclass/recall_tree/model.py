@@ -223,7 +223,7 @@ def _grow(options: Options, state: State, label: int) -> None:
                 new[name] = resize(state[name], node=capacity)
         new["router"] = grow_bank(state["router"], capacity, n_features, bits, is_adaptive(options.router_update))
     if 2 * (table.n_entries[0] + DEEPEST + 1) > len(table.key):  # a new label is entered at the root and on each level
-        new["table"] = move_table(table, 2 * len(table.key))
+        new["table"], _ = move_table(table, 2 * len(table.key))
     n_labels = state["seen"].n_labels[0] + 1
     wanted = kernels.wanted_candidates(n_labels, options)
     if wanted > new["candidates"].label.shape[1]:

@@ -128,9 +128,7 @@ def router(service: Service) -> APIRouter:
         pairs = zip(results, documents, strict=True)
         return reply([{**result, "document_id": document.document_id} for result, document in pairs])
 
-    @out.post(
-        "/projects/{name}/learn", status_code=204, response_class=Response, openapi_extra=described(Documents)
-    )
+    @out.post("/projects/{name}/learn", status_code=204, response_class=Response, openapi_extra=described(Documents))
     async def learn(name: str, request: Request) -> Response:
         """Learn documents with their subjects. The URI of a subject is its label."""
         model, body = service.model(name), await request.body()

@@ -47,8 +47,7 @@ class RowIn(Strict):
 
     text: str | None = Field(None, description="Raw text, for a model that was trained on a column of text.")
     features: Vector | None = Field(
-        None,
-        description='Cells by column, values by feature name, {"indices": [...], "values": [...]}, or all values.',
+        None, description='Cells by column, values by feature name, {"indices": [...], "values": [...]}, or all values.'
     )
 
     def row(self) -> Any:

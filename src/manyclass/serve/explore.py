@@ -26,7 +26,7 @@ _SHOWN = 5  # labels of a node
 _FOUND = 20  # labels of a search
 _NEIGHBOURS = 12
 _TOP_WORDS = 15
-_LARGE, _OLD = 20_000, 10.0  # a tree of more labels takes a while to list: at most once in so many seconds
+_LARGE, _OLD = 20_000, 10.0  # labels of a large tree, which is listed at most once in these seconds
 _MOST_REMEMBERED = 200_000  # words
 _WIDE = 1 << 20  # features; in smaller tables many of WordNet's words would share their number with others
 Name = Annotated[str, Query(max_length=1000)]
@@ -71,15 +71,9 @@ def _score_of(prediction: Any, label: Any) -> float:
 def _nodes(copy: Copy) -> dict[int, dict[str, Any]]:
     out: dict[int, dict[str, Any]] = {}
     for node in nodes_with_labels(copy.estimator):
-        labels = copy.names(np.array(node["labels"][:_SHOWN], np.int64)) if node["labels"] else []
-        out[node["node"]] = {
-            "node": node["node"],
-            "parent": node["parent"],
-            "depth": node["depth"],
-            "n_labels": len(node["labels"]),
-            "labels": labels,
-            "children": [],
-        }
+        labels = copy.trained.labels(np.array(node["labels"][:_SHOWN], np.int64))
+        about = {name: node[name] for name in ("node", "parent", "depth")}
+        out[node["node"]] = {**about, "n_labels": len(node["labels"]), "labels": labels, "children": []}
         if node["parent"] in out:
             out[node["parent"]]["children"].append(node["node"])
     return out
@@ -177,7 +171,7 @@ def label_page(copy: Copy, label: Any, look: Explorer) -> dict[str, Any]:
         leaf = int(tree.leaf_of[number]) if number < len(tree.leaf_of) else -1
         if leaf >= 0:
             others = tree.outputs[leaf, : tree.size[leaf]]
-            out["node"], out["neighbours"] = leaf, copy.names(others[others != number][:_NEIGHBOURS])
+            out["node"], out["neighbours"] = leaf, copy.trained.labels(others[others != number][:_NEIGHBOURS])
             start = clf._model.starts_of(clf._options, tree)[leaf]
             features, weights = clf._model.dense_weights(blocks, leaf, start)
             if copy.features.table:
@@ -210,7 +204,7 @@ def router(service: Service, look: Explorer) -> APIRouter:
         def find() -> list[dict[str, Any]]:
             with service.published(name) as copy:
                 text, counts = search.lower(), copy.trained.label_counts
-                names = copy.names(slice(None))
+                names = copy.trained.labels(slice(None))
                 found = [i for i, label in enumerate(names) if text in str(label).lower()]
                 found.sort(key=lambda i: -int(counts[i]) if i < len(counts) else 0)
                 return [{"label": names[i], "rows": int(counts[i]) if i < len(counts) else 0} for i in found[:_FOUND]]

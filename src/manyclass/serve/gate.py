@@ -52,13 +52,7 @@ class Problem(Exception):
 
 
 class Keys:
-    """API keys and what each may do.
-
-    Parameters
-    ----------
-    lines : iterable of str
-        One key per line: the scope (read, learn or admin), white space, the key. `#` begins a comment.
-    """
+    """API keys and what each may do: lines of a scope (read, learn or admin) and a key. `#` begins a comment."""
 
     def __init__(self, lines: Iterable[str]):
         self._digests: list[tuple[bytes, int]] = []
@@ -68,8 +62,7 @@ class Keys:
                 continue
             if len(words) != 2 or words[0] not in SCOPES or len(words[1]) < 16:
                 raise ValueError(
-                    f"line {number}: write a scope ({', '.join(SCOPES)}), a space and a key of at "
-                    "least 16 characters."
+                    f"line {number}: write a scope ({', '.join(SCOPES)}), a space and a key of at least 16 characters."
                 )
             self._digests.append((_digest(words[1].encode()), SCOPES.index(words[0])))
         if not self._digests:
@@ -106,27 +99,18 @@ def scope_of(method: str, path: str) -> str | None:
 
 
 class Gate:
-    """ASGI middleware.
-
-    Parameters
-    ----------
-    app : ASGI application
-        The application that handles the requests that pass.
-    limits : Limits
-        Larger, slower or more requests are refused.
-    keys : Keys or None
-        None: everybody may do everything.
-    hosts : tuple of str
-        Names in the Host header that are accepted; empty: all. It protects a service on this machine, which needs no
-        keys, from pages that a browser on this machine has loaded from elsewhere.
-    metrics : Metrics
-        Where responses are counted.
-    access_log : bool
-        Log each request, not only errors.
-    """
+    """ASGI middleware."""
 
     def __init__(
-        self, app: Any, limits: Limits, keys: Keys | None, hosts: tuple[str, ...], metrics: Any, access_log: bool
+        self,
+        app: Any,
+        limits: Limits,
+        keys: Keys | None,  # None: everybody may do everything
+        # Accepted names in the Host header; empty: all. They protect a service on this machine, which requires no keys,
+        # from pages that a browser on this machine has loaded from elsewhere.
+        hosts: tuple[str, ...],
+        metrics: Any,
+        access_log: bool,  # log each request, not only errors
     ):
         self.app, self.limits, self.keys, self.hosts = app, limits, keys, hosts
         self.metrics, self.access_log = metrics, access_log

@@ -62,13 +62,7 @@ def not_cancelled() -> "Future[Any]":
 
 
 class Journal:
-    """The journal of a model.
-
-    Parameters
-    ----------
-    path : Path
-        The SQLite file; it is created if it does not exist.
-    """
+    """The journal of a model; the SQLite file is created if it does not exist."""
 
     def __init__(self, path: Path):
         self.path, self.error = path, ""  # error: why the last commit failed; empty if it did not

@@ -21,6 +21,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -80,15 +81,11 @@ class Copy:
 
     def __init__(self, trained: Trained):
         self.trained, self.labels, self.readers = trained, RequestLabels(trained), 0
+        self.estimator = trained.estimator
         self.features = RequestFeatures(trained)  # of the learner
         self._searching: tuple[Any, int] | None = None  # options and width of a search, until rows are learned
         self._threads = threading.local()
         self.version = 0
-
-    @property
-    def estimator(self) -> Any:
-        """The estimator."""
-        return self.trained.estimator
 
     def own_features(self) -> RequestFeatures:
         """Those of the calling thread."""
@@ -135,7 +132,7 @@ class Copy:
         out = []
         for r, n in enumerate(np.minimum(k, np.isfinite(scores).sum(axis=1)).tolist()):  # the others come last
             likely = chances[r, :n].tolist() if probabilities else []
-            found = self.names(labels[r, :n]), scores[r, :n].tolist(), likely, work[r].tolist()
+            found = self.trained.labels(labels[r, :n]), scores[r, :n].tolist(), likely, work[r].tolist()
             out.append(Prediction(*found, self.version))
         return out
 
@@ -156,10 +153,6 @@ class Copy:
         batch = apply(clf._state, self.own_features().batch([row]))
         paths = clf._model.paths(clf._prediction_options(), clf._state, batch)
         return paths[0].tolist() if paths else []
-
-    def names(self, ids: Any) -> list:
-        """The labels of some classes."""
-        return self.trained.labels(ids)
 
 
 @dataclass
@@ -210,16 +203,7 @@ class Recent:
 class ServedModel:
     """A model of the service, with its journal and its learner.
 
-    Parameters
-    ----------
-    name : str
-        The name in addresses.
-    path : Path
-        The model file. It is never changed.
-    state : Path
-        The folder of the journal and of the learned versions.
-    settings : Settings
-        How often the model is published and saved.
+    The model file at `path` is never changed; the journal and the learned versions are in the folder `state`.
     """
 
     def __init__(self, name: str, path: Path, state: Path, settings: Settings = Settings()):
@@ -364,7 +348,9 @@ class ServedModel:
 
     def _do(self, job: Callable[[], Any], done: Future) -> None:
         try:
-            done.set_result(job())
+            with self._own_files():
+                result = job()
+            done.set_result(result)
         except Exception as error:
             done.set_exception(error)
 
@@ -539,18 +525,17 @@ class ServedModel:
 
     def _checkpoint_or_log(self) -> None:
         try:
-            self.checkpoint()
+            with self._own_files():
+                self._save()
         except Exception as error:
             log.error("checkpoint failed; the journal keeps the rows", extra={"model": self.name, "reason": str(error)})
             self.unsaved, self._retry_at = str(error), time.time() + _RETRY
 
-    def checkpoint(self) -> None:
-        """Save the model and remove the rows that it has learned from the journal. In the learner's thread."""
-        with self._own_files():
-            self._save()
-
     def _save(self) -> None:
-        """`checkpoint`, unless another process has saved later rows. Requires `_own_files`."""
+        """Save the model and remove the rows that it has learned from the journal. Requires `_own_files`.
+
+        Nothing is done if another process has saved later rows.
+        """
         if max(self.journal.versions()) > self.version or self.journal.bounds()[0] > self.applied:
             return
         trained, applied = self._spare.trained, self.applied
@@ -593,34 +578,30 @@ class ServedModel:
         log.info("new version", extra={"model": self.name, "version": version})
         return version
 
-    def _switched(self, path: Path) -> int:
-        with self._own_files():
-            return self._switch(path)
-
-    def _in_learner(self, job: Callable[[], Any]) -> Future:
-        """Run a function in the learner's thread, between two groups of rows."""
+    def _in_learner(self, job: Callable[..., Any], *arguments: Any) -> Future:
+        """Call a function in the learner's thread, between two groups of rows, with `_own_files`."""
         done: Future = not_cancelled()
         with self._lock:
             if self.error or self._stopping:
                 done.set_exception(CannotLearn(self.error or "the service is shutting down"))
                 return done
-            self._jobs.append((job, done))
+            self._jobs.append((partial(job, *arguments), done))
         self._wake.set()
         return done
 
     def save_now(self) -> Future:
         """Ask for a checkpoint."""
-        return self._in_learner(self.checkpoint)
+        return self._in_learner(self._save)
 
     def reload(self) -> Future:
         """Ask for the model file to be read again, as the next version."""
-        return self._in_learner(lambda: self._switched(self.path))
+        return self._in_learner(self._switch, self.path)
 
     def restore(self, version: int) -> Future:
         """Ask for an older version to become the next one. KeyError: no such version."""
         if version not in self._older:
             raise KeyError(version)
-        return self._in_learner(lambda: self._switched(self._file(version)))
+        return self._in_learner(self._switch, self._file(version))
 
     def stop(self) -> None:
         """Learn the rest of the journal, save the model and close the journal."""
@@ -670,7 +651,7 @@ def _opened(path: Path, learns: bool, version: int) -> list[Copy]:
         first.prepare_to_learn(rows[0])
         scratch = Copy(deepcopy(first.trained))
         for row in rows:
-            scratch.learn(scratch.features.to_learn([row]), [scratch.names([0])], scratch.features.reading)
+            scratch.learn(scratch.features.to_learn([row]), [scratch.trained.labels([0])], scratch.features.reading)
         copies = [first, Copy(deepcopy(first.trained))]
     for row in rows:
         for copy in copies:
@@ -716,4 +697,3 @@ def fingerprint(path: Path) -> str:
         if length > os.fstat(file.fileno()).st_size:
             raise ModelFormatError(f"{path}: not a model file, or a truncated one.")
         return hashlib.sha256(file.read(length)).hexdigest()
-

@@ -52,11 +52,6 @@ class RequestFeatures:
 
     A row is a text; a dictionary of cells by column, if the model was trained on a table, or of values by feature name;
     a list of all values; or a dictionary of `indices` and `values`.
-
-    Parameters
-    ----------
-    trained : Trained
-        The model.
     """
 
     def __init__(self, trained: Trained):

@@ -132,15 +132,7 @@ class _Waiting(NamedTuple):
 
 
 class Service:
-    """The models of a process.
-
-    Parameters
-    ----------
-    models : sequence of ServedModel
-        The first one is used where a request names none.
-    limits : Limits
-        Of rows and labels per request.
-    """
+    """The models of a process; the first one is used where a request names none."""
 
     def __init__(self, models: Sequence[ServedModel], limits: Limits):
         self.models = {model.name: model for model in models}

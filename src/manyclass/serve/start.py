@@ -42,10 +42,6 @@ class Options:
     max_body: int = 1 << 20
     access_log: bool = False
 
-    def state_of(self, name: str, path: str) -> Path:
-        """The folder of a model's journal and learned versions."""
-        return Path(self.state) / name if self.state else Path(f"{path}.state")
-
 
 class Impatient(HttpToolsProtocol):
     """Closes connections whose request has no complete header in time, which uvicorn would keep for ever."""
@@ -130,9 +126,10 @@ def make() -> Gate:
     _log_as_json()
     sys.setswitchinterval(_SWITCH)
     settings = Settings(checkpoint_rows=options.checkpoint_every, poll=0.05 if options.workers > 1 else 0.5)
-    models = [
-        ServedModel(name, Path(path), options.state_of(name, path), settings) for name, path in options.models
-    ]
+    models = []
+    for name, path in options.models:
+        state = Path(options.state) / name if options.state else Path(f"{path}.state")
+        models.append(ServedModel(name, Path(path), state, settings))
     gc.collect()
     gc.freeze()  # the models stay: looking for garbage in them would stop the service for a tenth of a second
     hosts = LOCAL if options.host in LOCAL and keys is None else ()

@@ -374,7 +374,7 @@ class SpectralFilter(TransformerMixin, BaseEstimator):
         for name in ("n_candidates", "max_depth", "n_head", "n_trees", "beam")
     }
     _rows, _extra = ManyClassifier._check_inputs_to_learn, ManyClassifier._extra
-    _from_table = ManyClassifier._from_table
+    _from_table, _validated = ManyClassifier._from_table, ManyClassifier._validated
 
     def fit(self, X, y, sample_weight=None):
         """Grow the tree from all rows.

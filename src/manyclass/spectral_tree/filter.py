@@ -81,7 +81,8 @@ def grow_tree(
     weight = rows.weight / rows.weight[rows.weight > 0].mean()
     mass = np.bincount(rows.label, np.repeat(weight, np.diff(rows.pointer)), sizes[1])
     head = np.argsort(-mass, kind="stable")[: options.n_head]
-    rows = rows_with(rows.batch, _without(Labels(rows.pointer, rows.label), head), weight)
+    labels = Labels(rows.pointer, rows.label)
+    rows = rows_with(rows.batch, labels.where(~np.isin(rows.label, head)), weight)
     used = np.flatnonzero(weight > 0)
     several = bool((np.diff(rows.pointer)[used] != 1).any())
     level, parents, depth = [Part(used, weight[used])], [-1], 0
@@ -161,15 +162,6 @@ def weighted_median(values: np.ndarray, mass: np.ndarray) -> float:
         above = int(np.searchsorted(ordered, middle))
         middle = ordered[max(0, above - 1)]
     return float(np.float32((middle + ordered[above]) / 2))
-
-
-def _without(labels: Labels, head: np.ndarray) -> Labels:
-    """The labels that are not head labels."""
-    if not len(head):
-        return labels
-    kept = ~np.isin(labels.label, head)
-    ahead = np.concatenate([[0], np.cumsum(kept)])
-    return Labels(ahead[labels.pointer], labels.label[kept])
 
 
 def cut_tree(nodes: list[Node], depth: int) -> list[Node]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..core.columns import as_matrix
 from ..core.explanation import Parts, values_of
 from ..core.inputs import Batch, Csr, Dense, inverse_lengths
 from ..core.invariants import check_bank, check_candidates, check_counts, check_links, need, need_range, need_rows
@@ -162,10 +163,7 @@ def _start_at_means(options: Options, scorer: Linear, rows: Rows, n_features: in
     n = len(rows.weight)
     per_label = np.repeat(rows.weight, np.diff(rows.pointer)).astype(np.float32)
     Y = sp.csr_array((per_label, rows.label, rows.pointer), shape=(n, n_classes))
-    X = rows.batch.values
-    if isinstance(rows.batch, Csr):
-        X = sp.csr_array((rows.batch.values, rows.batch.indices, rows.batch.indptr), shape=(n, n_features))
-    means = sp.csr_array(Y.T.tocsr() @ X)
+    means = sp.csr_array(Y.T.tocsr() @ as_matrix(rows.batch, n_features))
     means.sort_indices()
     lines = Csr(means.indptr.astype(np.int64), means.indices.astype(np.int32), means.data.astype(np.float32))
     lengths = np.empty(n_classes)
