@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import precision_recall_fscore_support
 
 from manyclass.metrics import (
+    ClassCounts,
     coverage_at_k,
     macro_at_k,
     ndcg_at_k,
@@ -115,6 +116,17 @@ def test_the_input_is_not_changed():
     Y = sp.csr_matrix((np.array([1.0, 1.0, 0.0]), np.array([3, 1, 0]), np.array([0, 3])), shape=(1, 4))
     assert recall_at_k(Y, [[3]], 1) == 0.5
     np.testing.assert_array_equal(Y.indices, [3, 1, 0])
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo"])
+def test_matrices_whose_arrays_lead_outside_are_refused(format):
+    Y = sp.eye_array(3, format=format)
+    index = Y.coords[1] if format == "coo" else Y.indices
+    index[1] = 1_000_000_000  # scipy would read or write there
+    with pytest.raises(ValueError, match="Y_true is an invalid sparse matrix"):
+        precision_at_k(Y, [[0], [1], [2]], 1)
+    with pytest.raises(ValueError, match="Y_pred is an invalid sparse matrix"):
+        ClassCounts().add(sp.eye_array(3), Y)
 
 
 @pytest.mark.parametrize("k", [1, 3])

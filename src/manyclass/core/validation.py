@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 
+from ..metrics.matrices import check_arrays
 from .classes import is_mostly_padding, number_array
 from .inputs import Batch, Csr, Dense, is_sound
 from .memory import copied
@@ -57,20 +58,9 @@ def _is_number(text: str) -> bool:
 
 
 def check_before_conversion(X: Any, name: str = "X") -> None:
-    """Refuse a sparse matrix of another format than CSR whose arrays contradict its shape.
-
-    scipy converts it to CSR without checks, and would write to foreign memory.
-    """
-    if not sp.issparse(X) or X.format not in ("csc", "bsr", "coo"):
-        return
-    try:
-        if X.format != "coo":
-            return X.check_format(full_check=True)
-        for at, size in zip(X.coords, X.shape, strict=True):
-            if len(at) != len(X.data) or (len(at) and not 0 <= at.min() <= at.max() < size):
-                raise ValueError("its coordinates are outside its shape, or not as many as its values")
-    except ValueError as error:
-        raise ValueError(f"{name} is an invalid sparse matrix: {error}.") from error
+    """Refuse a sparse matrix of another format than CSR whose arrays contradict its shape."""
+    if sp.issparse(X) and X.format != "csr":
+        check_arrays(X, name)
 
 
 def check_sparse(X):

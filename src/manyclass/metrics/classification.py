@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from .matrices import as_labels
+
 
 class ClassCounts:
     """For each class, how often it occurs, is predicted, and is predicted correctly.
@@ -46,10 +48,7 @@ class ClassCounts:
             Class ids, or indicator matrices of zeros and ones. An id of -1 in `Y_pred` means no prediction.
         """
         if sp.issparse(Y_true):
-            Y_true, Y_pred = (sp.csr_array(Y, copy=True) for Y in (Y_true, Y_pred))
-            for Y in (Y_true, Y_pred):
-                Y.sum_duplicates()
-                Y.eliminate_zeros()  # a zero that is stored is no label
+            Y_true, Y_pred = as_labels(Y_true, "Y_true"), as_labels(Y_pred, "Y_pred")
             n = max(Y_true.shape[1], Y_pred.shape[1])
             Y_true.resize(Y_true.shape[0], n)
             Y_pred.resize(Y_pred.shape[0], n)

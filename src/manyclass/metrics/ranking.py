@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from .matrices import as_labels
+
 
 def precision_at_k(Y_true: Any, top_labels: Any, k: int) -> float:
     """Compute P@k, the fraction of correct labels among the first k predictions, averaged over rows.
@@ -381,9 +383,7 @@ def _read_truth(Y: Any, name: str) -> _Truth:
         return _Truth(np.arange(len(Y)), Y.astype(np.int64), len(Y), int(Y.max()) + 1, False)
     if Y.dtype.kind not in "biuf":
         raise ValueError(f"{expected}; got a matrix of {Y.dtype}.")
-    Y = sp.csr_array(Y, copy=True)  # the caller's matrix is not changed
-    Y.sum_duplicates()
-    Y.eliminate_zeros()
+    Y = as_labels(Y, name)
     rows = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
     invalid = np.flatnonzero(Y.data != 1)
     if len(invalid):
