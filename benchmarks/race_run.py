@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +39,7 @@ from benchmarks.origin import ROOT, commit, machine
 from benchmarks.peers import PEERS
 from benchmarks.sets import SETS, RaceSet, Rows, SetUnavailable, prepare, texts_of
 from benchmarks.vw import PeerUnavailable, peer_environment
+from manyclass.interrupts import uninterrupted
 
 DONE, FAILED, LATE, SKIPPED, ABSENT = "done", "failed", "late", "skipped", "not installed"
 
@@ -292,21 +293,30 @@ def run_capped(request: dict[str, Any], folder: Path, cap_seconds: float, thread
     if not request["estimator"]:
         environment["TMPDIR"] = str(folder)  # a peer that is ended leaves nothing behind
     words = [sys.executable, "-m", "benchmarks.cell", str(folder)]
-    with open(folder / "errors.txt", "wb") as errors:
-        process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, env=environment,
-            start_new_session=True, cwd=ROOT,
-        )  # fmt: skip
+    def run(check: Callable[[], None]) -> int | None:
+        """The exit status, None if the time is over. An interrupt waits until there is a process that can be ended."""
+        with open(folder / "errors.txt", "wb") as errors:
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, env=environment,
+                start_new_session=True, cwd=ROOT,
+            )  # fmt: skip
+        end = time.monotonic() + cap_seconds
         try:
-            process.wait(cap_seconds)
-        except subprocess.TimeoutExpired:
-            return {"state": LATE, "reason": f"not done in {cap_seconds:g} s"}
+            while time.monotonic() < end:
+                check()
+                with suppress(subprocess.TimeoutExpired):
+                    return process.wait(0.1)
+            return None
         finally:
             _end(process)
-    if process.returncode == 0 and (folder / "result.json").exists():
+
+    status = uninterrupted(run)
+    if status is None:
+        return {"state": LATE, "reason": f"not done in {cap_seconds:g} s"}
+    if status == 0 and (folder / "result.json").exists():
         return {"state": DONE, **json.loads((folder / "result.json").read_text())}
-    if process.returncode < 0:
-        return {"state": FAILED, "reason": f"ended by the system with signal {-process.returncode}"}
+    if status < 0:
+        return {"state": FAILED, "reason": f"ended by the system with signal {-status}"}
     return {"state": FAILED, "reason": _reason((folder / "errors.txt").read_text(errors="replace"))}
 
 
