@@ -21,7 +21,8 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-sys.path[0] = str(Path(__file__).resolve().parents[1])  # of the repository: `benchmarks` is not installed
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(ROOT)  # of the repository: `benchmarks` is not installed
 
 from benchmarks.sets import folder_rows  # noqa: E402
 from manyclass import LabelTreeClassifier  # noqa: E402
@@ -102,6 +103,8 @@ def fit_arrays(folder: Path, limit: float, n_jobs: int) -> None:
     X = sp.csr_array((data, indices, indptr), shape=(len(y), X_test.shape[1]), copy=False)
     model = LabelTreeClassifier(max_memory=f"{int(900 * limit)}MB", n_jobs=n_jobs, random_state=0).fit(X, y)
     accuracy = float(np.mean(model.predict(X_test) == y_test))
+    model.save(folder / "model")
+    LabelTreeClassifier(n_epochs=1, random_state=0).fit(X_test[:50], y_test[:50] % 5).save(folder / "small")
     print(json.dumps({"algorithm": "label-tree", "test": {"accuracy": accuracy}, "bytes": model.n_bytes_}))
 
 
@@ -126,6 +129,14 @@ def measure(command: list[str], folder: Path, limit: float) -> None:
     print(f"peak of memory that is not part of a file: {peak / 1e9:.2f} GB; limit: {limit:g} GB")
 
 
+def answer(folder: Path) -> None:
+    """Print how much memory predictions take beside the size of the model file, which is mapped."""
+    script, model, small = ROOT / "reproduce" / "files" / "memory.py", folder / "model", folder / "small"
+    command = [sys.executable, str(script), "--load", str(model), str(small), ""]
+    found, size = json.loads(subprocess.check_output(command, text=True)), model.stat().st_size
+    print(f"file: {size / 1e6:.0f} MB; loading it and 1,000 predictions add {found['answered'] / 1e6:.0f} MB of memory")
+
+
 def main() -> None:
     """Print what one training took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -145,7 +156,8 @@ def main() -> None:
         if options.set:
             write_arrays(options.set, folder)
             own = ["--fit", name, "--limit", str(options.limit), "--threads", str(options.threads)]
-            return measure([sys.executable, str(Path(__file__).resolve()), *own], folder, options.limit)
+            measure([sys.executable, str(Path(__file__).resolve()), *own], folder, options.limit)
+            return answer(folder)
         n_rows = write(folder / "train.csv", options.text * 1e9, options.classes, 0, ordered=True)
         write(folder / "test.csv", 3e6, options.classes, 1, ordered=False)
         size = (folder / "train.csv").stat().st_size

@@ -41,8 +41,8 @@ def rows(n: int, n_features: int, n_classes: int, seed: int = 0):
 
 
 def load_one(path: str, small: str, verify: bool) -> dict:
-    """What loading a model and answering a row adds, once everything that any model needs is there."""
-    X, _ = rows(1, load_model(small).n_features_in_, 2)
+    """What loading a model and predicting 1,000 rows adds, once everything that any model needs is there."""
+    X, _ = rows(1000, load_model(small).n_features_in_, 2)
     load_model(small).predict(X)
     before = resident()
     model = load_model(path, verify=verify)
@@ -52,7 +52,7 @@ def load_one(path: str, small: str, verify: bool) -> dict:
 
 
 def mapped(folder: Path) -> None:
-    print("model, MB: file, after load, after an answer; the same without verify")
+    print("model, MB: file, after load, after predictions; the same without verify")
     for name, model in MODELS.items():
         X, y = rows(30_000, 20_000, 2000)
         path, small = folder / name, folder / f"{name}-small"

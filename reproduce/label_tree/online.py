@@ -1,4 +1,4 @@
-"""Online against batch: one pass of `partial_fit` from nothing, shuffled and sorted by class, beside `fit`."""
+"""Online against batch: one pass of `partial_fit` from nothing or after `fit` of a half, beside `fit` of all rows."""
 
 import time
 
@@ -40,6 +40,11 @@ def main() -> None:
                 if "class after class" in what:  # what one more, shuffled pass makes of it
                     model.partial_fit(X[shuffled], y[shuffled])
                     runs.setdefault(f"{what}, then one shuffled", []).append((model.diagnose(X_test, y_test), None))
+            first, rest = np.array_split(np.random.default_rng(seed).permutation(len(y)), 2)
+            model = LabelTreeClassifier(random_state=seed).fit(X[first], y[first]).partial_fit(X[rest], y[rest])
+            runs.setdefault("fit of one half, then one pass over the other", []).append(
+                (model.diagnose(X_test, y_test), None)
+            )
         for what, told in runs.items():
             mean = {key: float(np.mean([run[0][key] for run in told])) for key in told[0][0]}
             rows.append(_row(title, what, mean, batch, None if told[0][1] is None else np.median([r[1] for r in told])))
