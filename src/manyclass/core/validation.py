@@ -206,7 +206,7 @@ def check_labels(y: Any, name: str = "y") -> None:
         raise ValueError(f"{name} is a {type(labels.item()).__name__}, expected a list or an array of labels.")
     if labels.dtype.kind in "cV":
         what = "Complex data not supported: " if labels.dtype.kind == "c" else ""  # as scikit-learn says it
-        raise ValueError(f"{what}{name} contains values of type {labels.dtype}. Convert them to text or integers.")
+        raise ValueError(f"{what}{name} contains values of type {labels.dtype}: convert them to text or integers.")
     if labels.dtype.kind in "mM":
         raise ValueError(f"{name} contains dates or times: convert them to text, for example with .astype(str).")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
