@@ -289,11 +289,12 @@ def test_a_run_that_is_told_to_end_ends_its_cell(folder):
     lines = "import sys; from pathlib import Path; from benchmarks.unseen import run; "
     lines += f"sys.exit(run.main(['--sets', 'letters', '--entrants', 'recall-tree'], home=Path({str(folder)!r})))"
     process = subprocess.Popen([sys.executable, "-c", lines], cwd=run.ROOT, stderr=subprocess.PIPE, text=True)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    cells = []
+    threads, cells = Path(f"/proc/{process.pid}/task"), []
     while not cells:
         time.sleep(0.1)
-        found = [Path(f"/proc/{child}") for child in children.read_text().split()]
+        assert process.poll() is None, process.communicate()[1]
+        children = [child for path in threads.glob("*/children") for child in path.read_text().split()]
+        found = [Path(f"/proc/{child}") for child in children]
         cells = [path for path in found if path.exists() and "benchmarks.cell" in (path / "cmdline").read_text()]
     process.terminate()
     assert "the same command goes on" in process.communicate()[1]
