@@ -90,6 +90,7 @@ def test_the_index_of_pandas_is_ignored(weighted):
         ("12/31/2024, 2:05:30 PM", datetime(2024, 12, 31, 14, 5, 30, tzinfo=UTC)),
         ("31 Dec 2024 2:05pm", datetime(2024, 12, 31, 14, 5, tzinfo=UTC)),
         ("31.12.2024 25:05", None),
+        ("31.12.2024" + 1_000_000 * " " + "14:05 x", None),  # not in quadratic time, which would be hours
         ("31.12.2024 14:05 PM", None),
         ("Thu, 29 Feb 2024 12:30:00 +0000", datetime(2024, 2, 29, 12, 30, tzinfo=UTC)),
         (date(2024, 2, 29), datetime(2024, 2, 29, tzinfo=UTC)),

@@ -168,8 +168,8 @@ def _run(plan: Plan) -> None:
     if not plan.as_json:
         skipped = f", {source.n_skipped:,} bad lines skipped" if source.n_skipped else ""
         size = f"{result['n_classes']:,} classes, {result['bytes'] / 1e6:,.1f} MB"
-        epochs = f" ({n_rows:,} counting every epoch)" if n_rows != source.n_rows else ""
-        print(f"{plan.model}: {size}, learned {source.n_rows:,} rows{epochs} in {seconds:.1f} s{skipped}")
+        rows = f"read {source.n_rows:,} rows, learned {n_rows:,} counting every epoch"  # held-out rows are not learned
+        print(f"{plan.model}: {size}, {rows}, in {seconds:.1f} s{skipped}")
     _report(plan, trained, result)
 
 

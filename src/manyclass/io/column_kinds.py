@@ -23,6 +23,7 @@ _ID_NAME = re.compile(r"(?i:(?:.*[_\s.-])?(?:uuid|guid|index|rowid|id(?:[_\s.-].
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__|Unnamed: 0")  # in Parquet and in CSV files
 _E_MAIL = "%d %b %Y %H:%M:%S %z"
 _DAYS = ("%d.%m.%Y", "%Y/%m/%d", "%d %b %Y")
+_LONGEST_DATE = 64  # characters; searching a time in a long text of spaces would take quadratic time
 _ORDERS = {None: ("%d/%m/%Y", "%m/%d/%Y"), False: ("%d/%m/%Y",), True: ("%m/%d/%Y",)}  # by `month_first`
 _SLASHES = re.compile(r"([0-9]{1,2})/([0-9]{1,2})/[0-9]{4}(?:,? .*)?")
 _WITH_TIME = re.compile(r"(.+?),? +([0-9]{1,2}(?::[0-9]{2}){1,2})(?: ?([AaPp][Mm]))?")  # 14:05, 14:05:30 or 2:05 PM
@@ -55,7 +56,7 @@ def parse_date(value: Any, month_first: bool | None = None) -> datetime | None:
         moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     text = str(value).strip()
-    if len(text) < 8 or text.isdecimal():
+    if not 8 <= len(text) <= _LONGEST_DATE or text.isdecimal():
         return None
     time = ""  # its format, with or without seconds
     if found := _WITH_TIME.fullmatch(text):
