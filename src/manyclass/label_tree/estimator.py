@@ -14,6 +14,7 @@ from ..core.taxonomy import as_taxonomy, to_arrays
 from ..core.validation import NARROW, without_padding
 from . import model
 from .descriptions import columns_of, split_descriptions, weights_of, with_columns, with_rows
+from .fit import WEAK_PRIOR
 from .memory import Size, memory
 
 
@@ -53,9 +54,10 @@ class LabelTreeClassifier(MultilabelClassifier):
         or after `fit`, less after a `fit` with more than 5 labels per row.
     prior : float or "auto", default="auto"
         Weight of the path's log-probability in the score of a label; 0 to 1,000,000. "auto": 0.2 after `fit` on text
-        with one label per row, otherwise usually 0.5. It is 0.3 if training began with `partial_fit` and one label per
-        row, and up to 1 if `fit` gets more than 5 labels per row. It is 0.2 if y is a matrix of so few columns that
-        the paths reach every leaf. If `prior` is set to "auto" after training, it is the value that training used.
+        with one label per row, unless `fit` chooses a C of 100 for the routers; otherwise usually 0.5. It is 0.3 if
+        training began with `partial_fit` and one label per row, and up to 1 if `fit` gets more than 5 labels per row.
+        It is 0.2 if y is a matrix of so few columns that the paths reach every leaf. If `prior` is set to "auto" after
+        training, it is the value that training used.
     normalize : bool or "auto", default="auto"
         Scale every row to length 1. "auto": for text only, that is, for sparse rows of more than 256 features.
     threshold : float or "auto", default="auto"
@@ -373,13 +375,13 @@ class LabelTreeClassifier(MultilabelClassifier):
         text = sparse and n_features > NARROW
         many = max(1.0, self._labels_per_row / 5.0)  # many labels per row are noisy: learn less, trust the paths more
         prior = 0.3 if softmax else min(1.0, 0.5 * many**0.5)
-        if self._reaches_all() or (text and not self._multilabel and not self._online):
+        if self._reaches_all():
             prior = WEAK_PRIOR
         start = self._number("start", (20.0 if softmax else 10.0) if self._online else -1.0)
         bias = 0.0 if softmax else -start / 3  # a cosine of one third is undecided
         strength = (0.5 if text else 10.0) / many
         if text and not self._multilabel:
-            strength = 1.0 if self._online else -1.0  # -1: `fit` chooses
+            strength, prior = (1.0, prior) if self._online else (-1.0, -1.0)  # -1: `fit` chooses
         return model.Options(
             arity=int(self.arity),
             beam=int(self.beam),
@@ -466,4 +468,3 @@ class LabelTreeClassifier(MultilabelClassifier):
 
 MOST_FITTED = 64  # outputs per node in `fit`
 MARGIN = 4.0  # of the squared hinge loss: a score is the logarithm of the odds, 4 means a probability of 98 %
-WEAK_PRIOR = 0.2  # if the paths reach every leaf, or rows are text with one label

@@ -59,6 +59,7 @@ FEW_ROWS = 3.0  # per label: up to here votes have their full weight
 TAXONOMY = np.float32(1.0)  # weight of a taxonomy against the mean rows where labels are grouped
 ROUTER_C = 10.0  # times C: the logistic loss of routers is flatter than the squared hinge loss of leaves
 USUAL_C, WEAKER_C, STRONGER_C = 1.0, 0.3, 10.0  # of the leaves of text with one label per row
+WEAK_PRIOR, STRONG_PRIOR = 0.2, 0.5  # of text with one label per row; the latter if the routers have `STRONGER_C`
 N_SAMPLE = 1 << 14  # (node, row) pairs from which the start is calibrated
 # Weights of sparse rows are left out up to the absolute value 4 / rows per label, at least 0.1 and at most 1, and those
 # of routers up to 0.9 times it. On held-out rows of text, 1 is more accurate than 0.1 with 4 rows per label; 0.4 is
@@ -185,6 +186,8 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
     start, bias = _start(plan, pairs, work[0], False)
     plan = plan.replace(router_start=start.cosine, router_bias=bias)
     strength = _strength(plan, pairs, work[0], start, False) if chosen and work[0].any() else plan.options.C
+    if plan.options.prior < 0:
+        plan = plan.replace(prior=STRONG_PRIOR if chosen and strength == STRONGER_C else WEAK_PRIOR)
     routers = _train(plan.replace(C=strength), pairs, work[1], start, False)
     blocks = run.call(join, plan.tree, plan.options, routers)
     del routers
