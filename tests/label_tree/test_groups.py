@@ -5,7 +5,7 @@ import numpy as np
 from manyclass.core.steps import Here
 from manyclass.core.taxonomy import Taxonomy
 from manyclass.label_tree.fit import grow_tree
-from manyclass.label_tree.groups import grouped_labels
+from manyclass.label_tree.model import grouped_labels
 
 
 def test_groups_are_the_nodes_named_by_their_most_frequent_labels():

@@ -63,17 +63,13 @@ def parse_date(value: Any, month_first: bool | None = None) -> datetime | None:
         text = " ".join(filter(None, found.groups()))
         time = (" %I:%M:%S" if found[3] else " %H:%M:%S")[: 3 * len(found[2].split(":"))] + (" %p" if found[3] else "")
     days = (f"{day}{time}" for day in (*_ORDERS[month_first], *_DAYS))
-    for parse in (datetime.fromisoformat, *map(_by_format, (*days, f"%a, {_E_MAIL}", _E_MAIL))):
+    for pattern in (None, *days, f"%a, {_E_MAIL}", _E_MAIL):  # None: ISO
         try:
-            moment = parse(text)
+            moment = datetime.fromisoformat(text) if pattern is None else datetime.strptime(text, pattern)
             return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         except ValueError:
             continue
     return None
-
-
-def _by_format(pattern: str) -> Any:
-    return lambda text: datetime.strptime(text, pattern)
 
 
 def is_month_first(cells: Iterable[Any]) -> bool:

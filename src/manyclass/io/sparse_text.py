@@ -210,7 +210,6 @@ class SvmlightReader(Reader):
         return _parse(block.data, np.column_stack([starts, ends]), self._rules)
 
     def read(self, block: Block) -> Piece:
-        """The rows of a block."""
         rows = self._rows(block)
         return _piece(self, block, rows, np.ones(rows.X.shape[0]), self._rules)
 
@@ -249,7 +248,6 @@ class XmcReader(SvmlightReader):
         return replace(reading, labels="several", label_kind="int", n_labels=n_labels)
 
     def read(self, block: Block) -> Piece:
-        """The rows of a block."""
         self._last_line = block.first_line + block.data.rstrip(b"\n").count(b"\n")
         if self._n_rows is None:
             self._n_rows, n_features, n_labels = _checked_header(self.path, block)

@@ -480,11 +480,9 @@ class CsvReader(TableReader):
         return _resolved(path, reading, reader._checked_header(), rows, labelled)
 
     def read(self, block: Block) -> Piece:
-        """The rows of a block."""
         return self.piece(self._records(block, final=False))
 
     def end(self) -> Piece | None:
-        """The rows that are still waiting."""
         piece = self.piece(self._records(Block(b"", self._first_line), final=True))
         self._checked_header()
         return piece
@@ -646,7 +644,6 @@ class JsonlReader(TableReader):
         return _resolved(path, reading, list(names), rows, labelled)
 
     def read(self, block: Block) -> Piece:
-        """The rows of a block."""
         lines = enumerate(block.data.split(b"\n")[:-1], block.first_line)
         return self.piece((number, raw) for number, raw in lines if raw.strip())
 

@@ -15,10 +15,10 @@ from ..core.explanation import Outputs, Parts, Step, choice_step, softmax_output
 from ..core.inputs import Batch
 from ..core.losses import SOFTMAX
 from ..core.state import State
-from ..jit import python_of
+from .fit import trees_of
 from .kernels import Found, LabelTree, Options, predict_batch, row_factors, start_of
 from .neighbors import BEST, rank_again
-from .weights import Blocks, PackedBlocks, find_weights, first_slot, lengths_of, square_sums
+from .weights import Blocks, PackedBlocks, find_all, find_weights, lengths_of, square_sums
 
 PATH, SIGMOID = "probability of the path", "log-sigmoid"
 ROWS, SCALED, TREES, NORM = "nearest training row", "factor of the score", "mean of the trees", "normalization"
@@ -90,33 +90,19 @@ def weights_at(blocks: Blocks | PackedBlocks, node: int, features: np.ndarray, s
 
 
 def records_of(blocks: Blocks, node: int, features: np.ndarray) -> np.ndarray:
-    """The blocks of a node for some features; -1: none. As `weights.find`, for many features."""
-    mask, first = int(blocks.mask[node]), int(blocks.first[node])
-    out = np.full(len(features), -1, np.int64)
-    if mask < 0:
-        return out
-    open_, at = np.arange(len(features)), python_of(first_slot)(features.astype(np.int64), mask)
-    while len(open_):
-        known = blocks.feature[first + at]
-        found = known == features[open_]
-        out[open_[found]] = blocks.record[first + at[found]]
-        more = ~found & (known >= 0)
-        open_, at = open_[more], (at[more] + 1) & mask
+    """The blocks of a node for some features; -1: none."""
+    out = np.empty(len(features), np.int64)
+    find_all(blocks, node, features, out)
     return out
 
 
-def row_for(options: Options, state: State, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-    """The features of a single row that are not 0, and their values as the tree sees them."""
-    factor = np.empty(1, np.float32)
-    row_factors(state["scale"], batch, factor, options)
-    feature, value = values_of(batch)
-    return feature, value * float(factor[0])
-
-
-def explain_trees(options: Options, state: State, batch: Batch, labels: list[int], trees: list) -> list[Parts]:
+def explain(options: Options, state: State, batch: Batch, labels: list[int]) -> list[Parts]:
     """The scores of some labels for a single row, in parts."""
-    row = row_for(options, state, batch)
-    looks = [Look(options, tree, blocks, row) for tree, blocks in trees]
+    trees = trees_of(state)
+    row_factor = np.empty(1, np.float32)
+    row_factors(state["scale"], batch, row_factor, options)
+    feature, value = values_of(batch)
+    looks = [Look(options, tree, blocks, (feature, value * float(row_factor[0]))) for tree, blocks in trees]
     found = [_search(options, state, batch, tree) for tree in trees] if len(trees) > 1 else []
     nearest = nearest_means(looks[0], labels)
     parts = [_parts(options, looks, found, label, nearest) for label in labels]
@@ -153,9 +139,7 @@ def _parts(options: Options, looks: list[Look], found: list[Found], label: int, 
 
 def _search(options: Options, state: State, batch: Batch, tree: tuple) -> Found:
     """The leaves that a row reaches, and all their labels with scores."""
-    most = min(options.beam * options.arity, len(tree[0].leaf_of))
-    leaves, work = np.empty((1, options.beam), np.int32), np.zeros((1, 4), np.int64)
-    out = Found(leaves, np.empty((1, most), np.int32), np.empty((1, most)), work)
+    out = Found.empty(1, options.beam, min(options.beam * options.arity, len(tree[0].leaf_of)))
     predict_batch(*tree, state["scale"], batch, options, out, False)
     return out
 
@@ -174,14 +158,13 @@ def _with_distance(own: Parts, factor: float, distance: float) -> Parts:
 
 def _distance_terms(options: Options, state: State, batch: Batch, labels: list[int], tree: tuple) -> list[float]:
     """What the distance to the nearest training row adds to the score of each label."""
-    values, work = dense(batch, state["neighbors"].row.shape[1]).values, np.zeros((1, 4), np.int64)
-    found = Found(np.empty((1, 0), np.int32), np.empty((1, BEST), np.int32), np.empty((1, BEST)), work)
+    values, found = dense(batch, state["neighbors"].row.shape[1]).values, Found.empty(1, n_labels=BEST)
     predict_batch(*tree, state["scale"], batch, options, found, True)
     out, factor = [], float(state["neighbors"].factor[0])
     for label in labels:
         best, scores = np.append(found.labels, [[np.int32(label)]], axis=1), np.append(found.scores, [[0.0]], axis=1)
         before = dict(zip(best[0, ::-1].tolist(), scores[0, ::-1].tolist(), strict=True))
-        rank_again(state["neighbors"], values, best, scores, work)
+        rank_again(state["neighbors"], values, best, scores, found.work)
         after = dict(zip(best[0, ::-1].tolist(), scores[0, ::-1].tolist(), strict=True))
         out.append(after[label] - factor * before[label])
     return out

@@ -17,7 +17,7 @@ from ..core.columns import as_matrix
 from ..core.inputs import rows_at
 from ..core.state import Scale, Seen, State, make
 from ..core.steps import Here, add, one_blas_thread
-from .fit_kernels import Pairs, Start, Trained, Weights, fit_nodes, left_out_scores
+from .fit_kernels import Pairs, Start, Weights, fit_nodes, left_out_scores
 from .kernels import LabelTree, Options, Rows, Run, first_bias, start_of
 from .neighbors import Neighbors, Ranking, best_ranking, nearest, no_neighbors, rows_to_keep, with_rows
 from .parts import (
@@ -159,6 +159,12 @@ def suffix_of(number: int) -> str:
     return f"_{number}" if number else ""
 
 
+def trees_of(state: State) -> list[tuple[LabelTree, Any]]:
+    """All trees with their blocks; most models have one."""
+    n = sum(name.startswith("tree") for name in state)
+    return [(state[f"tree{suffix_of(number)}"], state[f"blocks{suffix_of(number)}"]) for number in range(n)]
+
+
 def width_of(options: Options) -> int:
     """Places for the outputs of a node."""
     return -(-options.arity // LANES) * LANES
@@ -193,7 +199,7 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
     del routers
     how = plan.options, run.n_jobs, run.spill
     pairs = run.each(leaf_pairs, [plan.parts], plan.tree, blocks, plan.scale, *how)
-    columns = _columns_of([_routers(tree, run.get(blocks))])
+    above = _routers(tree, run.get(blocks))
     del blocks  # no worker of a cluster holds the routers while leaves are trained
     work = run.get(run.combine(add, run.each(work_of, [plan.parts, pairs], plan.n_nodes)))
     start, bias = _start(plan, pairs, work[0], True)
@@ -202,9 +208,8 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
         plan = plan.replace(C=_strength(plan, pairs, work[0], start, True))
     neighbors = _neighbors(plan, pairs, work[0], start)
     leaves = _train(plan, pairs, work[1], start, True)
-    for column, more in zip(columns, _columns_of(run.get(leaves)), strict=True):
-        column += more
-    del leaves, pairs
+    columns = _columns_of([above, *run.get(leaves)])
+    del above, leaves, pairs
     return plan.options, _join(tree, plan.options, columns), neighbors
 
 
@@ -460,23 +465,28 @@ def train_nodes(pieces: list, tree: LabelTree, scale: Scale, job: _Job) -> Weigh
 
 def train_pairs(rows: Rows, pairs: Pairs, tree: LabelTree, scale: Scale, job: _Job) -> Weights:
     """The weights of the nodes of the pairs, a few nodes in one call so that their memory is bounded."""
-    first = np.flatnonzero(np.diff(pairs.node, prepend=-1))
-    costs = np.add.reduceat(row_lengths(rows.batch)[pairs.row], first) if len(first) else first
-    most, ends = np.minimum(costs, len(scale.inverse)), np.append(first, len(pairs.node))
-    bias = np.full((len(tree.parent), width_of(job.options)), first_bias(job.options, job.leaf))
+    first, width = np.flatnonzero(np.diff(pairs.node, prepend=-1)), width_of(job.options)
     if not len(first):
-        return Weights(first, first, *_no_entries(bias.shape[1]), np.empty(0, np.float32), bias[:0])
+        return _untrained(first, 0, width, np.float32(0.0))
+    costs = np.add.reduceat(row_lengths(rows.batch)[pairs.row], first)
+    most, ends = np.minimum(costs, len(scale.inverse)), np.append(first, len(pairs.node))
     out = []
     for begin, end in pairwise(divide_work(most, MOST_RECORDS)):
         own = Pairs(*(array[ends[begin] : ends[end]] for array in pairs))
         nodes, capacity = pairs.node[first[begin:end]].astype(np.int64), int(most[begin:end].sum())
-        feature, lanes = np.empty(capacity, np.int32), np.empty((capacity, bias.shape[1] // LANES), np.uint16)
-        value, step = np.empty(capacity * bias.shape[1], np.int16), np.empty(len(nodes), np.float32)
-        trained = Trained(nodes, np.zeros(len(nodes), np.int64), feature, lanes, value, step)
-        n, n_values = fit_nodes(tree, bias, scale, rows, own, job.start, job.options, job.smallest, trained)
-        entries = feature[:n].copy(), lanes[:n].copy(), value[:n_values].copy()
-        out.append((*trained[:2], *entries, step, bias[nodes]))
+        new = _untrained(nodes, capacity, width, first_bias(job.options, job.leaf))
+        n, n_values = fit_nodes(tree, scale, rows, own, job.start, job.options, job.smallest, new)
+        entries = new.feature[:n].copy(), new.lanes[:n].copy(), new.value[:n_values].copy()
+        out.append((new.node, new.n_features, *entries, new.step, new.bias))
     return Weights(*map(np.concatenate, zip(*out, strict=True)))
+
+
+def _untrained(nodes: np.ndarray, capacity: int, width: int, bias: np.float32) -> Weights:
+    """Arrays for the weights of some nodes with so many features."""
+    feature, lanes = np.empty(capacity, np.int32), np.empty((capacity, width // LANES), np.uint16)
+    value, step = np.empty(capacity * width, np.int16), np.empty(len(nodes), np.float32)
+    n_features, biases = np.zeros(len(nodes), np.int64), np.full((len(nodes), width), bias)
+    return Weights(nodes, n_features, feature, lanes, value, step, biases)
 
 
 def join(tree: LabelTree, options: Options, parts: list[Weights]) -> PackedBlocks:
@@ -496,10 +506,6 @@ def _routers(tree: LabelTree, blocks: PackedBlocks) -> Weights:
     return Weights(nodes, counts, *entries, blocks.step[nodes], blocks.bias[nodes])
 
 
-def _no_entries(width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return np.empty(0, np.int32), np.empty((0, width // LANES), np.uint16), np.empty(0, np.int16)
-
-
 def _join(tree: LabelTree, options: Options, columns: list[list]) -> PackedBlocks:
     """`join` from the fields of `Weights`. Mutates: columns, which are emptied: the weights are not held twice."""
     bias = np.where(tree.is_leaf[:, None] == 0, *(first_bias(options, leaf) for leaf in (False, True)))
@@ -507,10 +513,10 @@ def _join(tree: LabelTree, options: Options, columns: list[list]) -> PackedBlock
     counts, step = np.zeros(len(bias), np.int64), np.zeros(len(bias), np.float32)
     for nodes, n_features, *_, own_step, own_bias in zip(*columns, strict=True):
         counts[nodes], step[nodes], bias[nodes] = n_features, own_step, own_bias
-    arrays = []
-    for k, empty in enumerate(_no_entries(bias.shape[1]), 2):
-        arrays.append(np.concatenate([empty, *columns[k]]))
-        columns[k].clear()
+    arrays, nothing = [], _untrained(counts[:0], 0, bias.shape[1], np.float32(0.0))
+    for column, empty in zip(columns[2:5], nothing[2:5], strict=True):  # features, lanes and values
+        arrays.append(np.concatenate([empty, *column]))
+        column.clear()
     return packed(np.append(0, np.cumsum(counts)), bias, step, *arrays)
 
 
@@ -601,15 +607,12 @@ class SumsOfRows:
         run, found = self.run, []
         step, width = run.call(grid_of, basis, self.bounds), columns_at_a_time(n)
         n_columns = min(N_DIMS, self.n_used, self.sizes.n_classes)
-        if n_columns <= width:
-            total = run.combine(add, run.each(product, [self.parts], basis, step, n, self.number, run.n_jobs))
-            return run.call(_scaled, total, scale)
         for first in range(0, n_columns, width):
-            columns = run.call(_columns, basis, first, width)
+            columns = basis if n_columns <= width else run.call(_columns, basis, first, width)
             total = run.combine(add, run.each(product, [self.parts], columns, step, n, self.number, run.n_jobs))
             found.append(run.call(_scaled, total, scale))
             run.wait_until_few_are_missing(found)
-        return run.call(_side_by_side, *found)
+        return found[0] if len(found) == 1 else run.call(_side_by_side, *found)
 
 
 def columns_at_a_time(n: int) -> int:

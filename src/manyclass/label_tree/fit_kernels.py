@@ -56,7 +56,7 @@ class Pairs(NamedTuple):
     true: Array  # u8: the outputs of the node that are true for the row, as bits
 
 
-class Trained(NamedTuple):
+class Weights(NamedTuple):
     """Packed weights of some nodes, node after node, as in `PackedBlocks`."""
 
     node: Array  # i8
@@ -65,17 +65,6 @@ class Trained(NamedTuple):
     lanes: Array  # (entry, part) u2
     value: Array  # (value,) i2
     step: Array  # f4: of the weights of each node
-
-
-class Weights(NamedTuple):
-    """`Trained` with the biases of the nodes."""
-
-    node: Array
-    n_features: Array
-    feature: Array
-    lanes: Array
-    value: Array
-    step: Array
     bias: Array  # (node, place) f4
 
 
@@ -146,23 +135,23 @@ def make_trainer(rows, pairs, n_features, width):
 
 
 @kernel
-def fit_nodes(tree, bias, scale, rows, pairs, start, options, smallest, out):
-    """Train nodes on their rows; return the numbers of features and weights written. Mutates: bias, out.
+def fit_nodes(tree, scale, rows, pairs, start, options, smallest, out):
+    """Train nodes on their rows; return the numbers of features and weights written. Mutates: out.
 
     Weights of an absolute value up to `smallest` are left out.
     """
-    trainer = make_trainer(rows, pairs, np.int64(len(scale.inverse)), bias.shape[1])
-    return _fit_nodes(tree, bias, rows, pairs, start, options, smallest, out, trainer)
+    trainer = make_trainer(rows, pairs, np.int64(len(scale.inverse)), out.bias.shape[1])
+    return _fit_nodes(tree, rows, pairs, start, options, smallest, out, trainer)
 
 
 @device
-def _fit_nodes(tree, bias, rows, pairs, start, options, smallest, out, trainer):
+def _fit_nodes(tree, rows, pairs, start, options, smallest, out, trainer):
     written, k, first = (np.int64(0), np.int64(0)), np.int64(0), np.int64(0)
     while first < len(pairs.node):
         last = end_of(pairs, first)
         node = pairs.node[first]
         n = begin_node(tree.size[node], rows, pairs, first, last, start, trainer)
-        train_node(tree.size[node], bias[node], rows, pairs, first, last, options, trainer)
+        train_node(tree.size[node], out.bias[k], rows, pairs, first, last, options, trainer)
         before = written[0]
         out.step[k] = step_of(n, tree.size[node], trainer.opened.weight)
         written = pack_node(n, tree.size[node], smallest, trainer, written, out.step[k], out)

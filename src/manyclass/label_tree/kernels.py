@@ -132,6 +132,12 @@ class Found(NamedTuple):
     scores: Array  # (row, k) f8; -inf: fewer
     work: Array  # (row, 4) i8, added to
 
+    @classmethod
+    def empty(cls, n_rows: int, n_leaves: int = 0, n_labels: int = 0) -> "Found":
+        """Arrays for a search to fill."""
+        labels, scores = np.empty((n_rows, n_labels), np.int32), np.empty((n_rows, n_labels))
+        return cls(np.empty((n_rows, n_leaves), np.int32), labels, scores, np.zeros((n_rows, 4), np.int64))
+
 
 class Stream(NamedTuple):
     """What online learning counts over all rows."""

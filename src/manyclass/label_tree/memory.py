@@ -1,6 +1,7 @@
 """Label tree: memory of a model and of its training, before training."""
 
 import math
+from bisect import bisect_right
 from itertools import product
 from typing import NamedTuple
 
@@ -169,13 +170,10 @@ def _refusal(options: Options, problem: Problem, held: int, max_memory: int) -> 
 
     n_rows = problem.size.n_rows
     most = needed(n_rows)
-    low, high = 0, n_rows
-    while high - low > 1:  # the most rows that fit
-        middle = (low + high) // 2
-        low, high = (middle, high) if needed(middle) <= max_memory else (low, middle)
+    n_fitting = bisect_right(range(1, n_rows), max_memory, key=needed)
     advice = [f"use max_memory='{as_text(1.02 * most)}'"]  # what is in use varies a little from call to call
-    if low:
-        advice.append(f"about {low} of the {n_rows} rows")
+    if n_fitting:
+        advice.append(f"about {n_fitting} of the {n_rows} rows")
     if options.n_trees > 1:
         advice.append("fewer trees")
     return (

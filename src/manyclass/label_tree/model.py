@@ -7,7 +7,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.columns import dense
-from ..core.explanation import Parts
 from ..core.inputs import Batch, Csr, rows_from
 from ..core.invariants import check_counts, need, need_range
 from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
@@ -16,9 +15,8 @@ from ..core.protocol import Predictions, Scored, as_labels, rows_of
 from ..core.state import Scale, Seen, State, copy, cut, make, resize
 from ..core.steps import Here
 from ..core.trees import paths_to
-from .explain import explain_trees
-from .fit import Sizes, empty_blocks, fit_parts, suffix_of
-from .groups import grouped_labels  # noqa: F401  (one of the model's functions)
+from .explain import explain  # noqa: F401  (one of the model's functions)
+from .fit import Sizes, empty_blocks, fit_parts, suffix_of, trees_of
 from .growth import MAX_LEVELS
 from .kernels import (
     BLOCK_ROWS,
@@ -41,7 +39,7 @@ from .memory import (
     memory,  # noqa: F401  (one of the model's functions)
 )
 from .neighbors import BEST, Neighbors, check_neighbors, rank_again, with_rows
-from .parts import Given, n_used_features
+from .parts import Given, used_in
 from .weights import (
     EVERY,
     LANES,
@@ -76,14 +74,13 @@ MOST_OUTPUTS = 4096  # per node; `fit` has at most 64, the bits of its pairs
 _FIRST = {"node": 16, "entry": 1 << 12, "record": 1 << 11}  # capacities
 _FIRST_CLASSES = 16
 _SCORES = 1 << 22  # of several trees that are computed at a time
+_N_NAMED = 3  # labels in the name of a group
 
 
 def init(options: Options, n_features: int, n_classes: int = 0) -> State:
     """A tree that is a root without labels."""
     state = {
-        "tree": make(
-            LabelTree, node=_FIRST["node"], output=options.arity, **{"class": max(_FIRST_CLASSES, n_classes)}
-        ),
+        "tree": make(LabelTree, node=_FIRST["node"], output=options.arity, **{"class": max(_FIRST_CLASSES, n_classes)}),
         "blocks": empty_blocks(options, _FIRST["node"], _FIRST["entry"], _FIRST["record"]),
         "scale": make(Scale, feature=n_features),
         "seen": make(Seen),
@@ -91,12 +88,6 @@ def init(options: Options, n_features: int, n_classes: int = 0) -> State:
     }
     state["blocks"].bias[0] = first_bias(options, True)
     return state
-
-
-def trees_of(state: State) -> list[tuple[LabelTree, Any]]:
-    """All trees with their blocks; most models have one."""
-    n = sum(name.startswith("tree") for name in state)
-    return [(state[f"tree{suffix_of(number)}"], state[f"blocks{suffix_of(number)}"]) for number in range(n)]
 
 
 def starts_of(options: Options, tree: LabelTree) -> np.ndarray:
@@ -121,9 +112,6 @@ class Asked(NamedTuple):
     max_memory: int | None = None  # limit of the process in bytes
 
 
-NOTHING_ASKED = Asked()
-
-
 def fit(
     options: Options,
     state: State,
@@ -133,7 +121,7 @@ def fit(
     weights: np.ndarray,
     n_jobs: int,
     report: Callable,
-    asked: Asked = NOTHING_ASKED,
+    asked: Asked = Asked(),
 ) -> Options:
     """Build the tree from all rows, then train every node on its rows. Mutates: state.
 
@@ -143,7 +131,9 @@ def fit(
     sizes = Sizes(X.shape[1], len(state["tree"].leaf_of), sparse, asked.above)
     n_rows = max(1, len(weights))
     size = Size(n_rows, batch[-1].size / n_rows, len(rows.labels.label) / n_rows)
-    n_used = max(1, n_used_features(batch, X.shape[1])) if sparse and asked.max_memory else X.shape[1]
+    n_used = X.shape[1]
+    if sparse and asked.max_memory:
+        n_used = max(1, int(np.count_nonzero(used_in(batch, n_used))))
     allowed = limits(options, Problem(*sizes[:2], size, sparse, n_used), n_jobs, asked.max_memory)
     options, new = fit_parts(Here(*allowed), options, [rows], sizes, report)
     state.clear()
@@ -220,7 +210,10 @@ def _enlarge(state: State, suffix: str, label: int) -> None:
     if label >= len(tree.leaf_of):
         state[f"tree{suffix}"] = resize(tree, **{"class": 1 << label.bit_length()})
         return
-    if len(_path_to_leaf(tree)) > MAX_LEVELS:
+    n_levels, node = 1, 0
+    while not tree.is_leaf[node]:  # all leaves are equally deep
+        n_levels, node = n_levels + 1, tree.outputs[node, 0]
+    if n_levels > MAX_LEVELS:
         raise ValueError(f"The label tree has {MAX_LEVELS} levels and cannot grow further: fit a new one.")
     sizes = {"node": len(tree.parent), "entry": len(blocks.feature), "record": len(blocks.weight)}
     used = {"node": tree.n_nodes[0], "entry": blocks.n_entries[0], "record": blocks.n_records[0]}
@@ -234,27 +227,18 @@ def _enlarge(state: State, suffix: str, label: int) -> None:
     state.update({f"tree{suffix}": tree, f"blocks{suffix}": blocks})  # at once: kernels trust that their sizes agree
 
 
-def _path_to_leaf(tree: LabelTree) -> list[int]:
-    """The nodes from the root to the first leaf; all leaves are equally deep."""
-    path = [0]
-    while not tree.is_leaf[path[-1]]:
-        path.append(int(tree.outputs[path[-1], 0]))
-    return path
-
-
 # -- prediction ----------------------------------------------------------------------------------------------------
 
 
 def search(options: Options, state: State, batch: Batch, k: int) -> Predictions:
     """The k best labels: with several trees, those of the highest mean probability. -1 if fewer were reached."""
     n, trees = rows_of(batch), trees_of(state)
-    n_best = max(k, BEST) if "neighbors" in state else k
-    out = Predictions(np.empty((n, n_best), np.int32), np.empty((n, n_best)), np.zeros((n, 4), np.int64))
-    no_leaves = np.empty((n, 0), np.int32)
+    out = Found.empty(n, n_labels=max(k, BEST) if "neighbors" in state else k)
     if len(trees) == 1:
-        predict_batch(*trees[0], state["scale"], batch, options, Found(no_leaves, *out), True)
+        predict_batch(*trees[0], state["scale"], batch, options, out, True)
         if "neighbors" in state:
-            rank_again(state["neighbors"], dense(batch, state["neighbors"].row.shape[1]).values, *out)
+            values = dense(batch, state["neighbors"].row.shape[1]).values
+            rank_again(state["neighbors"], values, out.labels, out.scores, out.work)
         return Predictions(out.labels[:, :k], out.scores[:, :k], out.work)
     at_a_time = max(1, _SCORES // width(options, state))
     for first in range(0, n, at_a_time):
@@ -262,11 +246,11 @@ def search(options: Options, state: State, batch: Batch, k: int) -> Predictions:
         shape = len(trees), own.stop - first, _most_labels(options, state)
         labels, scores = np.empty(shape, np.int32), np.empty(shape)
         for number, tree in enumerate(trees):
-            found = Found(no_leaves[own], labels[number], scores[number], out.work[own])
+            found = Found(out.leaves[own], labels[number], scores[number], out.work[own])
             predict_batch(*tree, state["scale"], rows_from(batch, own.start, own.stop), options, found, False)
         merge_batch(labels, scores, not options.multilabel, out.labels[own], out.scores[own])
     out.work[:, 0] //= len(trees)  # depth is not a sum
-    return out
+    return Predictions(out.labels, out.scores, out.work)
 
 
 def predict(options: Options, state: State, batch: Batch, k: int, n_classes: int) -> Predictions:
@@ -294,16 +278,9 @@ def score(options: Options, state: State, batch: Batch) -> Scored:
 
 def paths(options: Options, state: State, batch: Batch) -> list[np.ndarray]:
     """The nodes above and at the leaves that each row reaches."""
-    tree, n = state["tree"], rows_of(batch)
-    nothing = np.empty((n, 0), np.int32), np.empty((n, 0)), np.zeros((n, 4), np.int64)
-    found = Found(np.empty((n, options.beam), np.int32), *nothing)
+    found = Found.empty(rows_of(batch), n_leaves=options.beam)
     predict_batch(*trees_of(state)[0], state["scale"], batch, options, found, True)
-    return paths_to(tree.parent, found.leaves)
-
-
-def explain(options: Options, state: State, batch: Batch, labels: list[int]) -> list[Parts]:
-    """The scores of some labels for a single row, in parts."""
-    return explain_trees(options, state, batch, labels, trees_of(state))
+    return paths_to(state["tree"].parent, found.leaves)
 
 
 def n_nodes(state: State) -> int:
@@ -326,6 +303,34 @@ def tree_table(state: State, max_depth: int | None = None) -> list[dict]:
             below += [] if leaf else outputs.tolist()
         level, depth = below, depth + 1
     return table
+
+
+def grouped_labels(
+    state: State, labels: np.ndarray, target: np.ndarray | None
+) -> tuple[np.ndarray, list[str], list[str]]:
+    """(parents, keys, names) of the first tree as a taxonomy: its nodes are groups, then a node for each label.
+
+    Groups are named by their most frequent labels that remain: `target` has the class that each class stands for, -1 if
+    it was removed.
+    """
+    tree = state["tree"]
+    n, texts = int(tree.n_nodes[0]), [str(label) for label in labels.tolist()]
+    n_known = min(len(texts), len(tree.leaf_of))  # labels without rows may have no place yet
+    known = np.flatnonzero((tree.leaf_of[:n_known] >= 0) & (np.array(texts[:n_known], object) != ""))  # "" is the root
+    named: list[list[str]] = [[] for _ in range(n)]
+    by_mass = known[np.argsort(-tree.mass[known], kind="stable")]
+    for label in (by_mass if target is None else by_mass[target[by_mass] == by_mass]).tolist():
+        node = int(tree.leaf_of[label])
+        while node > 0 and len(named[node]) <= _N_NAMED:  # a group above has as many already
+            named[node].append(texts[label])
+            node = int(tree.parent[node])
+    groups = [", ".join(some[:_N_NAMED]) + (", ..." if len(some) > _N_NAMED else "") for some in named[1:]]
+    mark = "group"
+    while any(text.startswith(mark) for text in texts):  # keys of groups must not be labels
+        mark = f"_{mark}"
+    keys = ["", *(f"{mark} {node}" for node in range(1, n)), *(texts[label] for label in known)]
+    parent = np.concatenate([tree.parent[:n], tree.leaf_of[known]])
+    return parent, keys, ["", *groups, *(texts[label] for label in known)]
 
 
 def _most_labels(options: Options, state: State) -> int:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from ..core.columns import as_matrix
 from ..core.exact import add_products, grid, on_grid, two_parts
-from ..core.inputs import Batch, Csr, Dense, rows_at, rows_from
+from ..core.inputs import Batch, Csr, Dense, gather, rows_at, rows_from
 from ..core.locks import parallel
 from ..core.memory import mapped
 from ..core.protocol import Labels
@@ -190,15 +190,11 @@ def dense_sums(part: Part, first: int, last: int, step: float) -> Array:
 
 def used_features(part: Part, n_features: int) -> Array:
     """Whether any row has each feature."""
-    return _used(part.rows.batch, n_features)
+    return used_in(part.rows.batch, n_features)
 
 
-def n_used_features(batch: Batch, n_features: int) -> int:
-    """The number of features that rows have."""
-    return int(np.count_nonzero(_used(batch, n_features)))
-
-
-def _used(batch: Batch, n_features: int) -> Array:
+def used_in(batch: Batch, n_features: int) -> Array:
+    """Whether any row of a batch has each feature."""
     used = np.zeros(n_features, bool)
     assert isinstance(batch, Csr)
     for first in range(batch.indptr[0], batch.indptr[-1], VALUES_AT_A_TIME):
@@ -322,9 +318,7 @@ def leaf_pairs(
 
         def reach(first: int) -> None:
             last = min(end, first + ALIGNED)
-            size = last - first
-            nothing = np.empty((size, 0), np.int32), np.empty((size, 0)), np.zeros((size, 4), int)
-            found = Found(reached[first - begin : last - begin], *nothing)
+            found = Found.empty(last - first)._replace(leaves=reached[first - begin : last - begin])
             predict_batch(tree, blocks, scale, rows_from(batch, first, last), options, found, True)
 
         parallel(reach, list(range(begin, end, ALIGNED)), n_jobs=n_jobs)
@@ -365,7 +359,7 @@ def _in_order(pairs_of: Callable[[int, int], Pairs], n_rows: int, n_nodes: int, 
             out.node[begin[node] : begin[node + 1]] = node
         for number, size in enumerate(sizes[1:]):
             own = found[number] if file is None else _read(found[number], file)
-            at = np.arange(len(own.node)) + np.repeat(begin[:-1] + ends[number] - np.cumsum(size) + size, size)
+            _, at = gather(begin[:-1] + ends[number], size)
             out.row[at], out.true[at] = own.row, own.true
             found[number] = None  # frees its memory
     return out
@@ -420,8 +414,7 @@ def take(part: Part, pairs: Pairs, nodes: Array) -> Piece:
     """The rows of some nodes, which are sorted by number, without copying the values."""
     nodes = nodes.astype(pairs.node.dtype)  # numpy would convert the longer array
     first, last = (np.searchsorted(pairs.node, nodes, side=side) for side in ("left", "right"))
-    sizes = last - first
-    at = np.arange(sizes.sum()) + np.repeat(first - np.cumsum(sizes) + sizes, sizes)
+    _, at = gather(first, last - first)
     return Piece(part.rows, Pairs(*(array[at] for array in pairs)), np.empty(0, np.int64), np.empty(0, np.int32))
 
 

@@ -141,6 +141,13 @@ def find(blocks, node, f):
         at = (at + 1) & mask
 
 
+@kernel
+def find_all(blocks, node, features, out):
+    """The blocks of a node for some features; -1: none. Mutates: out. Cost: O(features)."""
+    for q in range(len(features)):
+        out[q] = find(blocks, node, features[q]) if blocks.mask[node] >= 0 else -1
+
+
 @device
 def insert(blocks, node, f, record):
     """Enter a feature that the node does not have yet. Mutates: blocks. Cost: O(1)."""

@@ -11,7 +11,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..core.base import ManyClassifier
+from ..core.base import ManyClassifier, check_some_weight
 from ..core.columns import apply, measure, most_rows
 from ..core.learners import SGD, AdaGrad, NormalizedAdaGrad, resolve
 from ..core.locks import reads
@@ -398,8 +398,7 @@ class SpectralFilter(TransformerMixin, BaseEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         X = self._rows(X, reset=True)
         weights = check_weights(sample_weight, X.shape[0])
-        if not weights.any():
-            raise ValueError("Sample weights must contain at least one non-zero number: there is no row to learn from.")
+        check_some_weight(weights)
         if is_indicator(y):
             matrix = as_indicator(y, X.shape[0])
             classes, labels = np.arange(matrix.shape[1]), labels_of(matrix)

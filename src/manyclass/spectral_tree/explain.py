@@ -5,15 +5,20 @@ from typing import Any
 
 import numpy as np
 
-from ..core.explanation import Parts, Step
+from ..core.explanation import Parts, Step, values_of
+from ..core.inputs import Batch
 from ..core.linear import weights_of
 from ..core.state import State
+from .filter import find_candidates, nodes_of, unit_rows
 from .kernels import OWN_BIAS, OWN_WEIGHTS, Options
 
 
-def explain_candidates(options: Options, state: State, row: tuple, labels: list[int], leaves: list[int]) -> list[Parts]:
-    """The scores of some labels for a row that reached some leaves."""
-    feature, value = row
+def explain(options: Options, state: State, batch: Batch, labels: list[int]) -> list[Parts]:
+    """The scores of some labels for a single row, in parts."""
+    unit = unit_rows(options, batch)
+    found = find_candidates(options, nodes_of(state, len(state["scale"].inverse)), None, unit)
+    leaves = [int(leaf) for leaf in found.leaf[0] if leaf >= 0]
+    row = feature, value = values_of(unit)
     steps = {leaf: path_to(state, row, leaf) for leaf in leaves}
     home = homes(options, state, steps, labels)
     out = []

@@ -7,7 +7,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.columns import as_matrix
-from ..core.explanation import Parts, values_of
 from ..core.inputs import Batch, Csr, Dense, inverse_lengths
 from ..core.invariants import check_bank, check_candidates, check_counts, check_links, need, need_range, need_rows
 from ..core.learners import at_epoch
@@ -18,7 +17,7 @@ from ..core.state import Candidates, Counts, Linear, Projection, Scale, Seen, St
 from ..core.trees import describe_node, paths_to
 from ..core.updates import ADAGRAD, NORMALIZED_ADAGRAD, SGD
 from .batches import Leaf, learn_leaf
-from .explain import explain_candidates
+from .explain import explain  # noqa: F401  (one of the model's functions)
 from .filter import Node, Report, assemble, find_candidates, grow_forest, nodes_of, rows_with, unit_rows
 from .kernels import (
     OWN_BIAS,
@@ -201,14 +200,6 @@ def paths(options: Options, state: State, batch: Batch) -> list[np.ndarray]:
     """The nodes that each row passes, on all its paths."""
     nodes = nodes_of(state, n_features_of(state))
     return paths_to(nodes.tree.parent, find_candidates(options, nodes, None, unit_rows(options, batch)).leaf)
-
-
-def explain(options: Options, state: State, batch: Batch, labels: list[int]) -> list[Parts]:
-    """The scores of some labels for a single row, in parts."""
-    unit = unit_rows(options, batch)
-    found = find_candidates(options, nodes_of(state, n_features_of(state)), None, unit)
-    leaves = [int(leaf) for leaf in found.leaf[0] if leaf >= 0]
-    return explain_candidates(options, state, values_of(unit), labels, leaves)
 
 
 def width(options: Options, state: State) -> int:
