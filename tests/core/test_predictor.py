@@ -56,9 +56,11 @@ def test_a_row_whose_best_score_is_nan_is_refused(model, digits):
 def test_an_infinite_score_is_no_prediction(digits):
     """Two labels that both have it would be equally good."""
     X, y = digits
-    model = OneAgainstAllClassifier(n_epochs=2, random_state=0).fit(X, y)
-    model._state["columns"].weight[:, 3:5] = 1e30
-    row = np.full((1, X.shape[1]), 1e10, np.float32)
+    model = RecallTreeClassifier(n_epochs=2, random_state=0).fit(X, y)
+    model._state["scorer"].weight[:] = 0
+    model._state["scorer"].weight[:, 20] = 1e38
+    row = np.zeros((1, X.shape[1]), np.float32)
+    row[0, 20] = 1e10
     with pytest.raises(ValueError, match="best score of the row is NaN or infinite"):
         model.predictor()(row[0])
     for predict in (model.predict, model.predict_topk, lambda row: model.diagnose(row, [3])):

@@ -274,5 +274,5 @@ def test_weights_too_small_for_a_step_are_zero():
     for largest in (1e-45, 1e-42, 5e-41, 2e-40, 1e-34, 1e-20, 1.0):
         weights = np.array([largest, -largest, largest / 3], np.float32)
         values, step = kernel.in_steps(weights)
-        assert np.abs(values.astype(int)).max() <= kernel.STEPS
+        assert np.abs(values.astype(int)).max() <= kernel.STEPS and (values * weights.astype(float) >= 0).all()
         np.testing.assert_allclose(values * step, weights, atol=largest / kernel.STEPS if largest > 1e-33 else 1e-33)
