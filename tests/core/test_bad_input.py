@@ -241,7 +241,7 @@ def test_malformed_sparse_rows_are_an_error(kind):
         model.partial_fit(X, [0, 1, 2])
 
 
-@pytest.mark.parametrize("form", ["csc", "coo", "bsr"])
+@pytest.mark.parametrize("form", ["csc", "coo", "bsr", "lil", "dia"])
 def test_malformed_matrices_of_other_formats_are_an_error(kind, form):
     """scipy converts them to CSR without checks: an index beyond the shape would end the process."""
 
@@ -251,6 +251,12 @@ def test_malformed_matrices_of_other_formats_are_an_error(kind, form):
             where = X.coords[part].copy()
             where[1] = 10**8
             X.coords = (where, X.coords[1]) if part == 0 else (X.coords[0], where)
+        elif form == "lil":
+            (X.rows, X.data)[part][1] += [1, 1]
+        elif form == "dia" and part == 0:
+            X.offsets = np.arange(9, dtype=X.offsets.dtype)
+        elif form == "dia":
+            X.data = X.data[:0]
         elif part == 0:
             X.indices[1] = 10**8
         else:

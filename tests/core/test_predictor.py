@@ -53,6 +53,21 @@ def test_a_row_whose_best_score_is_nan_is_refused(model, digits):
         predict(np.full(X.shape[1], np.nan, np.float32))
 
 
+def test_an_infinite_score_is_no_prediction(digits):
+    """Two labels that both have it would be equally good."""
+    X, y = digits
+    model = RecallTreeClassifier(n_epochs=2, random_state=0).fit(X, y)
+    model._state["scorer"].weight[:] = 0
+    model._state["scorer"].weight[:, 20] = 1e38
+    row = np.zeros((1, X.shape[1]), np.float32)
+    row[0, 20] = 1e10
+    with pytest.raises(ValueError, match="best score of the row is NaN or infinite"):
+        model.predictor()(row[0])
+    for predict in (model.predict, model.predict_topk, lambda row: model.diagnose(row, [3])):
+        with pytest.raises(ValueError, match="A score is NaN or infinite"):
+            predict(row)
+
+
 def test_it_follows_a_model_that_learns_and_grows(digits):
     X, y = digits
     model = RecallTreeClassifier(random_state=0).partial_fit(X[:50], y[:50])

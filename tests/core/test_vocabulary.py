@@ -328,6 +328,39 @@ def test_a_taxonomy_follows_renamed_classes():
     assert after == [tuple(new.get(name, name) for name in path) for path in before]
 
 
+def test_a_taxonomy_follows_labels_that_are_given_as_another_type_of_number():
+    X, y = text_rows()
+    numbers = np.array([0, 1, 2, 3])[np.searchsorted(["a", "b", "c", "d"], y)]
+    for labels, names in ((numbers, {1.0: 5.0}), (numbers.astype(float), {1: 5})):
+        parents = {label: "low" if label < 2 else "high" for label in np.unique(labels).tolist()}
+        clf = LabelTreeClassifier(random_state=0).fit(X, labels, hierarchy=parents).rename_classes(names)
+        new = str(clf.classes_[1])
+        assert clf.taxonomy_.path(clf.classes_[1]) == ("low", new)
+        assert ("low", new) in clf.predict_path(X, confidence=0.5).paths
+
+
+def test_fractions_are_no_labels():
+    """`fit` refuses them; beside one, all other labels became floats, which merged large integers."""
+    X, y = text_rows()
+    labels = np.array([2**53 + 1, 2**53 + 3, 7, 8])[np.searchsorted(["a", "b", "c", "d"], y)]
+    clf = LabelTreeClassifier(random_state=0).fit(X, labels)
+    for change in (lambda: clf.rename_classes({7: 0.5}), lambda: clf.add_classes([9, 0.5])):
+        with pytest.raises(ValueError, match="is not a label: pass texts or whole numbers"):
+            change()
+    assert clf.classes_.tolist() == [7, 8, 2**53 + 1, 2**53 + 3]
+
+
+def test_large_integers_beside_floats_stay_as_they_are(tmp_path):
+    X, y = text_rows()
+    clf = LabelTreeClassifier(random_state=0).partial_fit(X, np.where(y == "a", 1.0, 2.0))
+    known = clf.classes_.tolist()
+    for large in (5, 2**53 + 1, 2**53 + 3):  # the first goes into the array, which then has spare capacity
+        known.append(large)
+        assert clf.partial_fit(X[:1], [large]).classes_.tolist() == known
+    with pytest.raises(ValueError, match="no type of numpy can represent together"):
+        clf.save(tmp_path / "a.model")
+
+
 def test_the_truth_of_several_labels_follows_merged_columns():
     X, y = text_rows()
     Y = sp.csr_array((y[:, None] == ["a", "b", "c", "d"]).astype(np.int8))

@@ -177,3 +177,15 @@ def test_descriptions_alone_of_columns():
         model.partial_fit(None, None, label_features=([50], vector))
     with pytest.raises(ValueError, match="sample_weight"):
         model.partial_fit(None, None, sample_weight=[1.0], label_features=([N_LABELS], vector))
+
+
+def test_large_unsigned_labels_stay_as_they_are(data):
+    """numpy joins int64 and uint64 to float64, which would merge them."""
+    X, y, *_ = data
+    large = y.astype(np.uint64) + np.uint64(2**63)
+    labels, vectors = described(NEW)
+    model = LabelTreeClassifier(random_state=0).fit(X, large, label_features=(labels, vectors))
+    assert model.classes_.tolist() == [*NEW.tolist(), *np.unique(large).tolist()]
+    signed = y + 2**53
+    model = LabelTreeClassifier(random_state=0).fit(X, signed, label_features=(labels.astype(float), vectors))
+    assert model.classes_.tolist() == [*NEW.tolist(), *np.unique(signed).tolist()]

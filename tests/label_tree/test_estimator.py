@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
-from manyclass import LabelTreeClassifier
+from manyclass import LabelTreeClassifier, load_model
 from manyclass.core import columns, prediction
 from manyclass.datasets import load, tfidf_transformer
 from manyclass.label_tree import model as label_tree_model
+from manyclass.label_tree.weights import STEPS
 from tests.conftest import make_text
 from tests.core.test_streams import bytes_of, stream
 from tests.reference.label_tree_states import check_tree, read_tree
@@ -530,3 +531,23 @@ def test_a_label_that_comes_several_times_in_succession(many, replay):
         weights.append(blocks.weight[: blocks.n_records[0]].copy())
     before, after = weights[1:]
     assert (before != after[: len(before)]).any() == replay
+
+
+def test_weights_of_nodes_may_be_tiny(tmp_path):
+    model = LabelTreeClassifier(random_state=0).fit([[1.0], [0.0]], [0, 1], sample_weight=[1e-30, 1e9])
+    assert np.abs(model._state["blocks"].value.astype(int)).max(initial=0) <= STEPS
+    model.save(tmp_path / "a.model", slim=True, precision="int8")
+    assert load_model(tmp_path / "a.model").predict([[0.0]]) == model.predict([[0.0]])
+
+
+def test_scores_of_several_trees_do_not_depend_on_spare_capacity(tmp_path):
+    """A file has none: sums over empty places were taken in another order."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 7, 400)
+    X = (rng.normal(size=(400, 3)) + np.eye(7)[y][:, :3]).astype(np.float32)
+    model = LabelTreeClassifier(n_trees=2, arity=4, n_epochs=2, random_state=0).fit(X, y)
+    model.save(tmp_path / "a.model")
+    labels, scores = model.predict_topk(X, 7)
+    loaded, other = load_model(tmp_path / "a.model").predict_topk(X, 7)
+    np.testing.assert_array_equal(labels, loaded)
+    np.testing.assert_array_equal(scores, other)

@@ -267,3 +267,12 @@ def test_weights_and_squares_of_packed_blocks(width):
     np.testing.assert_allclose(squares, (dense[3:].astype(float) ** 2).sum(axis=0), rtol=1e-3)
     np.testing.assert_allclose(kernel.weights_of(blocks, 1), dense[3:], **rounded)
     assert np.abs(blocks.value).max() == kernel.STEPS
+
+
+def test_weights_too_small_for_a_step_are_zero():
+    """A step of few bits would make multiples that do not fit into 16 bits: their signs changed."""
+    for largest in (1e-45, 1e-42, 5e-41, 2e-40, 1e-34, 1e-20, 1.0):
+        weights = np.array([largest, -largest, largest / 3], np.float32)
+        values, step = kernel.in_steps(weights)
+        assert np.abs(values.astype(int)).max() <= kernel.STEPS and (values * weights.astype(float) >= 0).all()
+        np.testing.assert_allclose(values * step, weights, atol=largest / kernel.STEPS if largest > 1e-33 else 1e-33)

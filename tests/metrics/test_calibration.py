@@ -132,3 +132,8 @@ def test_coverage_at_a_precision_that_is_reached_exactly():
 
 def test_the_order_of_equal_probabilities_does_not_matter():
     assert ece_at_k([0] * 50 + [1] * 50, [[0]] * 100, [[0.5]] * 100) == 0.0
+
+
+def test_more_bins_than_predictions_take_no_more_memory():
+    ranked = [0, 1, 1], [[0], [0], [1]], [[0.9], [0.3], [0.6]]
+    assert ece_at_k(*ranked, n_bins=10**15) == ece_at_k(*ranked, n_bins=3) == pytest.approx((0.1 + 0.3 + 0.4) / 3)

@@ -99,3 +99,12 @@ def test_zeros_that_are_stored_are_no_labels():
     counts = ClassCounts(2)
     counts.add(true, predicted)
     assert predicted.nnz == 4 and counts.micro_f1 == 1.0
+
+
+@pytest.mark.parametrize("predicted", [[0], [0, 1], np.eye(3, dtype=int)])
+def test_another_number_of_predictions_than_rows_is_refused(predicted):
+    """A single prediction counted for all rows."""
+    counts = ClassCounts(3)
+    with pytest.raises(ValueError, match="pass one class id per row"):
+        counts.add([0, 1, 2], predicted)
+    assert not counts.true.any()

@@ -160,6 +160,33 @@ def test_labels_without_training_rows_are_rare():
     assert (tail["labels"], tail["recall"]) == (1, 1)
 
 
+@pytest.mark.parametrize("which", ["rows", "data", "number"])
+def test_lists_of_rows_that_contradict_each_other_are_refused(which):
+    """scipy would write the values that are too many behind an array."""
+    Y = sp.lil_array(np.eye(3))
+    if which == "number":
+        Y.rows = Y.rows[:2]  # scipy would return what is in the memory
+    else:
+        getattr(Y, which)[1].append(1)
+    with pytest.raises(ValueError, match="Y_true is an invalid sparse matrix"):
+        precision_at_k(Y, [[0], [1], [2]], 1)
+
+
+def test_diagonals_without_values_are_refused():
+    Y = sp.dia_array(np.eye(3))
+    Y.offsets = np.arange(3, dtype=Y.offsets.dtype)  # scipy would read beyond the values
+    with pytest.raises(ValueError, match="Y_true is an invalid sparse matrix"):
+        precision_at_k(Y, [[0], [1], [2]], 1)
+
+
+def test_memory_does_not_depend_on_the_largest_class():
+    large = 10**15
+    averages = macro_at_k([large, large, 3], [[large], [3], [3]], 1)
+    assert (averages["precision"], averages["recall"]) == (0.75, 0.75)
+    rare, _, frequent = recall_by_frequency([large, 3, 5], [[large], [large + 1], [5]], 1, [large, *[3] * 100])
+    assert (rare["labels"], rare["recall"], frequent["labels"], frequent["recall"]) == (2, 1.0, 1, 0.0)
+
+
 @pytest.mark.parametrize("edges", [(10, 10), (100, 10), (0, 10)])
 def test_edges_must_increase(edges):
     with pytest.raises(ValueError, match="edges must be"):

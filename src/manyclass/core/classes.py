@@ -220,13 +220,16 @@ def number_array(numbers: Sequence) -> np.ndarray:
     """An array with the numbers (or text) unchanged: numpy would convert some integers to floats."""
     array = np.array(numbers)
     if len(numbers) and array.dtype.kind == "f" and all(isinstance(number, int) for number in numbers):
-        array = np.array(numbers, np.uint64 if min(numbers) >= 0 else object)
-    return array
+        return np.array(numbers, np.uint64 if min(numbers) >= 0 else object)
+    changed = array.dtype.kind == "f" and array.tolist() != list(numbers)  # a large integer beside a fraction
+    return np.array(numbers, object) if changed else array
 
 
 def _fit_into(new: np.ndarray, array: np.ndarray) -> bool:
     """Whether an array can take new labels without a change."""
     whole = array.dtype == np.uint64 and new.dtype.kind == "i" and new.min(initial=0) >= 0
+    if array.dtype.kind == "f" and new.dtype.kind in "iu":
+        return new.astype(array.dtype).tolist() == new.tolist()
     return whole or np.result_type(array, new) == array.dtype
 
 

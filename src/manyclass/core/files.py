@@ -363,8 +363,8 @@ def _labels_to_arrays(index: ClassIndex) -> tuple[dict[str, np.ndarray], str]:
     elif all(isinstance(label, bytes) for label in listed):
         packed = pack_texts([label.decode("latin-1") for label in listed])
     else:
-        numbers, whole = number_array(listed), all(isinstance(label, int) for label in listed)
-        if numbers.dtype.kind not in "biuf" and not whole:
+        numbers = number_array(listed)
+        if not all(isinstance(label, (int, float)) for label in listed):
             raise ValueError(f"labels of type {type(listed[0]).__name__} cannot be saved: use text or numbers.")
         if numbers.dtype.kind == "O" or numbers.tolist() != listed or len(set(listed)) < len(listed):
             raise ValueError("labels that no type of numpy can represent together cannot be saved: use text.")

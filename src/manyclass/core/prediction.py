@@ -563,8 +563,10 @@ class Predictor:
             batch = apply(self._estimator._state, batch, self._centred)
         found = self._predict(batch)
         scores = found.scores[0].copy()
-        if scores[0] != scores[0]:
-            raise ValueError("The best score of the row is NaN: it has values that are NaN, infinite or too large.")
+        if not scores[0] < math.inf:  # NaN is not, either
+            raise ValueError(
+                "The best score of the row is NaN or infinite: it has values that are NaN, infinite or too large."
+            )
         return self._labels[found.labels[0]], scores
 
     def _follow(self) -> None:
@@ -606,10 +608,10 @@ def _single(values: np.ndarray) -> np.ndarray:
 
 
 def _check_scores(scores: np.ndarray) -> None:
-    if np.isnan(scores).any():
+    if not (scores < np.inf).all():  # NaN is not, either
         raise ValueError(
-            "A score is NaN: X has values far larger than those of the training rows, or training diverged. Scale X, "
-            "or fit the model again with a lower learning rate."
+            "A score is NaN or infinite: X has values far larger than those of the training rows, or training "
+            "diverged. Scale X, or fit the model again with a lower learning rate."
         )
 
 

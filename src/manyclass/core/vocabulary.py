@@ -144,6 +144,7 @@ class VocabularyMixin(Mixin):
             columns = np.array([*back, *range(len(self._names), len(self._names) + len(new))])
         else:
             columns, new = labels, self._index.missing(labels)
+            _check_whole(new)
             unknown = set(new)
             back = [self._index.number(one) for one in labels.tolist() if one not in unknown]
         target = self._targets()
@@ -230,6 +231,7 @@ class VocabularyMixin(Mixin):
         _check_mapping(names, "rename_classes")
         numbers = self._numbers_of(list(names))
         new = self._given(list(names.values())).tolist()
+        _check_whole(new)
         changes = dict(zip(numbers.tolist(), new, strict=True))
         if self._names is not None:
             check_free(changes, self._places())
@@ -237,11 +239,11 @@ class VocabularyMixin(Mixin):
         elif self._multilabel:
             raise ValueError("The labels are column numbers without names: there is nothing to rename.")
         else:
-            state = self._state
-            if "taxonomy" in state:
-                state = {**state, "taxonomy": renamed(state["taxonomy"], dict(zip(names, new, strict=True)))}
-            index = self._index.copied()
+            index, state = self._index.copied(), self._state
             index.rename(changes)
+            if "taxonomy" in state:  # its keys are the labels of the array: 1 even if 1.0 was given
+                labels = (one.array[numbers].tolist() for one in (self._index, index))
+                state = {**state, "taxonomy": renamed(state["taxonomy"], dict(zip(*labels, strict=True)))}
             self._index, self._state = index, state
         return self
 
@@ -345,6 +347,13 @@ class VocabularyMixin(Mixin):
 
 def _without_sets(state: dict[str, Any]) -> dict[str, Any]:
     return {name: group for name, group in state.items() if name != "conformal"}
+
+
+def _check_whole(labels: list) -> None:
+    """Refuse fractions, as `fit` does: beside them, an array would have all labels as floats."""
+    for label in labels:
+        if isinstance(label, float) and not label.is_integer():
+            raise ValueError(f"{label} is not a label: pass texts or whole numbers.")
 
 
 def _continues(columns: np.ndarray, n: int) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import column_or_1d
 
-from ..core.classes import ClassIndex
+from ..core.classes import ClassIndex, number_array
 from ..core.validation import check_labels, without_padding
 
 # Weights of a description, times the mean weight of the rows: of a label that has rows, and of one without any. Chosen
@@ -46,9 +46,14 @@ def weights_of(labels: np.ndarray, known: Any, weights: np.ndarray) -> np.ndarra
 def with_rows(X: Any, y: np.ndarray, weights: np.ndarray, described: tuple[np.ndarray, Any], known: Any) -> tuple:
     """The rows with the descriptions before them. `known` are labels that have had rows before."""
     labels, vectors = described
-    ClassIndex(np.unique(y)).check_kind(labels)
+    unique = ClassIndex(np.unique(y))
+    unique.check_kind(labels)
+    labels = unique.as_known(labels)
     own = weights_of(labels, np.concatenate([np.unique(y), known]), weights)
-    return _stack(vectors, X), np.concatenate([labels, y]), np.concatenate([own, weights])
+    joined = np.concatenate([labels, y])
+    if joined.dtype.kind == "f" and y.dtype.kind in "iu":  # such as int64 and uint64: large ones would be rounded
+        joined = number_array([*labels.tolist(), *y.tolist()])
+    return _stack(vectors, X), joined, np.concatenate([own, weights])
 
 
 def with_columns(X: Any, matrix: Any, weights: np.ndarray, described: tuple[np.ndarray, Any], known: Any) -> tuple:

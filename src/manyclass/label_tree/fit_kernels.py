@@ -31,6 +31,7 @@ from .kernels import SMALLEST_GRADIENT
 from .weights import (
     LANES,
     SHORTEST_SUM,
+    SMALLEST_STEP,
     STEPS,
     OpenNode,
     close_node,
@@ -441,7 +442,8 @@ def step_of(n, n_outputs, weight):
         for c in range(n_outputs):
             largest = max(largest, abs(weight[at, c]))
             rest += np.float32(0.0) * weight[at, c]
-    return largest / np.float32(STEPS) + rest
+    step = largest / np.float32(STEPS)
+    return (step if step >= SMALLEST_STEP else np.float32(0.0)) + rest
 
 
 @device

@@ -447,11 +447,12 @@ def _merge_row(labels, scores, r, joint, best, best_scores, table, total):
     n_trees, _, most = labels.shape
     mask = len(table) - 1
     for t in range(n_trees):
-        norm = log_sum(scores[t, r], most) if joint and labels[t, r, 0] >= 0 else 0.0
-        for c in range(most):
+        n = np.int64(0)  # `most` depends on the capacity of the arrays, and the sum must not, to the last bit
+        while n < most and labels[t, r, n] >= 0:
+            n += 1
+        norm = log_sum(scores[t, r], n) if joint and n > 0 else 0.0
+        for c in range(n):
             label = labels[t, r, c]
-            if label < 0:
-                break
             at = (label * 40503) & mask
             while table[at] >= 0 and table[at] != label:
                 at = (at + 1) & mask

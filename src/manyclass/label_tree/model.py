@@ -44,6 +44,7 @@ from .weights import (
     EVERY,
     LANES,
     SIZES,
+    SMALLEST_STEP,
     STEPS,
     Blocks,
     PackedBlocks,
@@ -387,7 +388,7 @@ def _as_steps(first: np.ndarray, lanes: np.ndarray, weights: np.ndarray) -> tupl
     np.maximum.at(largest, node, np.abs(weights))
     step = largest / np.float32(STEPS)
     with np.errstate(invalid="ignore"):  # of a damaged file: the checks will refuse it
-        return np.rint(weights / np.where(step > 0, step, 1)[node]).astype(np.int16), step
+        return np.rint(weights / np.where(step >= SMALLEST_STEP, step, 1)[node]).astype(np.int16), step
 
 
 def check(options: Options, state: State, n_features: int, n_classes: int, slim: bool) -> None:

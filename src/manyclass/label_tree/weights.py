@@ -27,6 +27,7 @@ LANES = 16  # outputs whose sums are kept in registers at a time; the width of a
 SIZES = 48  # sizes of tables: powers of two
 EVERY = 16  # features between two whose first weight is stored
 STEPS = 127 * 256  # up to the largest weight of a node, in packed blocks; int8 files have 127 for some weights
+SMALLEST_STEP = np.finfo(np.float32).tiny  # smaller numbers have few bits; weights of such a node are 0
 SHORTEST_SUM = 1e-60  # squared length; a shorter running sum counts as none: 1 / length would not be finite
 _SMALLEST_TABLE = 8
 _MOST_STEPS = 256  # per entry of a table in a file, when all its features are searched; chance takes one or two
@@ -618,6 +619,8 @@ def begins_of(lanes: Array) -> np.ndarray:
 def in_steps(weights: np.ndarray) -> tuple[np.ndarray, np.float32]:
     """The weights of a node as multiples of a step, and the step."""
     step = np.float32(np.abs(weights).max(initial=0.0) / STEPS)
+    if step < SMALLEST_STEP:
+        return np.zeros(len(weights), np.int16), np.float32(0.0)
     return np.rint(weights.astype(float) / (step or 1.0)).astype(np.int16), step
 
 

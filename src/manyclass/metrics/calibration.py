@@ -381,7 +381,7 @@ def _bins(probability: np.ndarray, correct: np.ndarray, n_bins: int) -> tuple[np
     _, tie = np.unique(probability, return_inverse=True)  # the order of rows of equal probability must not matter
     correct = (np.bincount(tie, correct) / np.bincount(tie))[tie]
     order = np.argsort(probability, kind="stable")
-    edges = np.unique(np.linspace(0, len(order), n_bins + 1).astype(np.int64))
+    edges = np.unique(np.linspace(0, len(order), min(n_bins, len(order)) + 1).astype(np.int64))
     starts, size = edges[:-1], np.diff(edges)
     sums = (np.add.reduceat(values[order].astype(np.float64), starts) for values in (probability, correct))
     mean, share = (total / size for total in sums)

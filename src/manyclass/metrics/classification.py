@@ -55,6 +55,11 @@ class ClassCounts:
             parts = [Y_true.indices, Y_pred.indices, Y_true.multiply(Y_pred).tocsr().indices]
         else:
             Y_true, Y_pred = np.asarray(Y_true), np.asarray(Y_pred)
+            if Y_true.ndim != 1 or Y_true.shape != Y_pred.shape:
+                raise ValueError(
+                    f"Y_true has shape {Y_true.shape} and Y_pred {Y_pred.shape}: pass one class id per row, or sparse "
+                    "matrices."
+                )
             parts = [Y_true, Y_pred[Y_pred >= 0], Y_true[Y_true == Y_pred]]
         n = max(len(self.true), *(int(part.max(initial=-1)) + 1 for part in parts))
         counts = zip((self.true, self.predicted, self.correct), parts, strict=True)

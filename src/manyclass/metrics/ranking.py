@@ -154,7 +154,7 @@ def macro_at_k(Y_true: Any, top_labels: Any, k: int) -> dict[str, float]:
     >>> macro_at_k([0, 0, 1], [[0], [0], [0]], 1)["recall"]
     0.5
     """
-    counts = np.stack(_label_counts(Y_true, top_labels, k))
+    counts = np.stack(_label_counts(Y_true, top_labels, k)[1:])
     found, predicted, true = counts[:, counts[2] > 0]
     if not len(true):
         return {"precision": 0.0, "recall": 0.0, "f1": 0.0}
@@ -203,8 +203,10 @@ def recall_by_frequency(
     limits = [0, *edges, float("inf")]
     if any(high <= low for low, high in pairwise(limits)):
         raise ValueError(f"edges must be positive and increasing, got {tuple(edges)}.")
-    found, _, true = _label_counts(Y_true, top_labels, k)
-    frequency = np.bincount(_read_truth(Y_train, "Y_train").labels, minlength=len(true))[: len(true)]
+    labels, found, _, true = _label_counts(Y_true, top_labels, k)
+    trained = _read_truth(Y_train, "Y_train").labels
+    trained = trained[np.isin(trained, labels)]
+    frequency = np.bincount(np.searchsorted(labels, trained), minlength=len(labels))
     return grouped_recall(found, true, frequency, limits)
 
 
@@ -358,12 +360,15 @@ def find_hits(Y_true: Any, top_labels: Any, k: int) -> tuple[_Truth, np.ndarray,
     return truth, top, hits & (top >= 0)
 
 
-def _label_counts(Y_true: Any, top_labels: Any, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return for each label how often it is predicted correctly, how often it is predicted, and how often it occurs."""
+def _label_counts(Y_true: Any, top_labels: Any, k: int) -> tuple[np.ndarray, ...]:
+    """Return the labels that occur or are predicted, sorted, and how often each is found, is predicted, and occurs.
+
+    Memory does not depend on the largest class id.
+    """
     truth, top, hits = find_hits(Y_true, top_labels, k)
-    n = max(truth.n_labels, int(top.max()) + 1)
-    found, predicted = np.bincount(top[hits], minlength=n), np.bincount(top[top >= 0], minlength=n)
-    return found, predicted, np.bincount(truth.labels, minlength=n)
+    parts = top[hits], top[top >= 0], truth.labels
+    labels = np.union1d(parts[1], parts[2])
+    return labels, *(np.bincount(np.searchsorted(labels, part), minlength=len(labels)) for part in parts)
 
 
 def _read_truth(Y: Any, name: str) -> _Truth:

@@ -127,8 +127,8 @@ class Copy:
             X = self.own_features()(rows)
             labels, scores, work = clf._predict(X, k)
             chances = clf._most_probable(X, k)[1] if probabilities else scores
-        if np.isnan(scores).any():
-            raise ValueError("a score is not a number: the row has values far larger than those of the training rows.")
+        if not (scores < np.inf).all():  # NaN is not, either
+            raise ValueError("a score is not finite: the row has values far larger than those of the training rows.")
         out = []
         for r, n in enumerate(np.minimum(k, np.isfinite(scores).sum(axis=1)).tolist()):  # the others come last
             likely = chances[r, :n].tolist() if probabilities else []
