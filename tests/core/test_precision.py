@@ -186,4 +186,6 @@ def test_a_float16_that_is_not_finite_is_found(tmp_path, fitted):
     model_file.write(tmp_path / "m", arrays, metadata)
     with pytest.raises(ModelFormatError, match=r"scorer.weight contains a number that is not finite"):
         load_model(tmp_path / "m")
-    load_model(tmp_path / "m", verify=False).predict(np.ones((2, 64), np.float32))
+    unverified = load_model(tmp_path / "m", verify=False)
+    with pytest.raises(ValueError, match="A score is NaN or infinite"):
+        unverified.predict(np.ones((2, 64), np.float32))
