@@ -3,7 +3,7 @@
     MANYCLASS_DATA=folder python benchmarks/validation_share.py             # the sets of the race, at most 20,000 rows
     MANYCLASS_DATA=folder python benchmarks/validation_share.py aloi bibtex --rows 5000
 
-Choices are made in `fit`: where training starts (`start`), `C` of the leaves (text with one label per row), whether
+Choices are made in `fit`: where training starts (`start`), `C` (text with one label per row), whether
 nearest rows help (`neighbors`, dense rows), and the threshold (several labels per row). Work is counted as non-zeros of
 a row times outputs of a node, for each row that a node learns or scores. Passes over the same rows count once, so the
 share of the start, which makes only one, is an upper bound. The last column is the share of the processor time of
@@ -74,7 +74,7 @@ class Work:
             (fit, "train_pairs", self.counted(fit.train_pairs, 1)),
             (fit, "left_out_scores", self.counted(fit.left_out_scores, 3)),
             (fit, "calibrate", self.for_choice(fit.calibrate, "start")),
-            (fit, "_is_right", self.for_choice(fit._is_right, "C")),
+            (fit, "_strength", self.for_choice(fit._strength, "C")),
             (fit, "_ranking", self.for_choice(fit._ranking, "neighbors")),
             (kind, "_learn_threshold", self.for_choice(kind._learn_threshold, "threshold")),
         ]

@@ -14,7 +14,6 @@ from ..core.taxonomy import as_taxonomy, to_arrays
 from ..core.validation import NARROW, without_padding
 from . import model
 from .descriptions import columns_of, split_descriptions, weights_of, with_columns, with_rows
-from .fit import WEAK_PRIOR
 from .memory import Size, memory
 
 
@@ -53,7 +52,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         Learning rate of SGD in `partial_fit`, 1e-9 to 1,000,000. "auto": 2 with one label per row and 1 with several
         or after `fit`, less after a `fit` with more than 5 labels per row.
     prior : float or "auto", default="auto"
-        Weight of the path's log-probability in the score of a label; 0 to 1,000,000. "auto": 0.2 after `fit` on text
+        Weight of the path's log-probability in the score of a label; 0 to 1,000,000. "auto": 0.3 after `fit` on text
         with one label per row, unless `fit` chooses a C of 100 for the routers; otherwise usually 0.5. It is 0.3 if
         training began with `partial_fit` and one label per row, and up to 1 if `fit` gets more than 5 labels per row.
         It is 0.2 if y is a matrix of so few columns that the paths reach every leaf. If `prior` is set to "auto" after
@@ -376,7 +375,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         many = max(1.0, self._labels_per_row / 5.0)  # many labels per row are noisy: learn less, trust the paths more
         prior = 0.3 if softmax else min(1.0, 0.5 * many**0.5)
         if self._reaches_all():
-            prior = WEAK_PRIOR
+            prior = 0.2
         start = self._number("start", (20.0 if softmax else 10.0) if self._online else -1.0)
         bias = 0.0 if softmax else -start / 3  # a cosine of one third is undecided
         strength = (0.5 if text else 10.0) / many

@@ -59,7 +59,7 @@ FEW_ROWS = 3.0  # per label: up to here votes have their full weight
 TAXONOMY = np.float32(1.0)  # weight of a taxonomy against the mean rows where labels are grouped
 ROUTER_C = 10.0  # times C: the logistic loss of routers is flatter than the squared hinge loss of leaves
 USUAL_C, WEAKER_C, STRONGER_C = 1.0, 0.3, 10.0  # of the leaves of text with one label per row
-WEAK_PRIOR, STRONG_PRIOR = 0.2, 0.5  # of text with one label per row; the latter if the routers have `STRONGER_C`
+USUAL_PRIOR, STRONGER_PRIOR = 0.3, 0.5  # of text with one label per row; the latter if routers have `STRONGER_C`
 N_SAMPLE = 1 << 14  # (node, row) pairs from which the start is calibrated
 # Weights of sparse rows are left out up to the absolute value 4 / rows per label, at least 0.1 and at most 1, and those
 # of routers up to 0.9 times it. On held-out rows of text, 1 is more accurate than 0.1 with 4 rows per label; 0.4 is
@@ -71,6 +71,8 @@ MOST_RECORDS = 1 << 18  # blocks that one call of the trainer may write: bounds 
 _POWER_STEPS, _SWEEPS = 2, 10  # of the randomised SVD, of two-means
 _NEWTON_STEPS, _PENALTY = 50, 1e-3  # of the calibration
 _MANY, _EVERY = 1 << 14, 7  # rows of a regression that begins with a part of them: every seventh
+_LOW_LOSS = 1.0  # of held-out rows: 0.1 to 0.6 on sets where a stronger C helps, above 1.1 where it does not
+_N_SHARES = 8  # of the sampled nodes, for which threads choose C
 _FEWEST_PAIRS, _HELD_OUT = 4096, 0.2  # (leaf, row) pairs, and the share of held-out rows, for C and nearest rows
 _MOST_PAIRS = 1 << 18  # of the sampled leaves together
 _MOST_DISTANCES = 1 << 26  # of held-out rows to the rows of a leaf
@@ -193,7 +195,7 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
     plan = plan.replace(router_start=start.cosine, router_bias=bias)
     strength = _strength(plan, pairs, work[0], start, False) if chosen and work[0].any() else plan.options.C
     if plan.options.prior < 0:
-        plan = plan.replace(prior=STRONG_PRIOR if chosen and strength == STRONGER_C else WEAK_PRIOR)
+        plan = plan.replace(prior=STRONGER_PRIOR if chosen and strength == STRONGER_C else USUAL_PRIOR)
     routers = _train(plan.replace(C=strength), pairs, work[1], start, False)
     blocks = run.call(join, plan.tree, plan.options, routers)
     del routers
@@ -216,23 +218,22 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
 def _strength(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start, leaf: bool) -> float:
     """C of the leaves, or of the routers before they multiply it, from held-out rows.
 
-    `STRONGER_C` if the logistic loss of held-out rows is lower with it: where nearly all rows are predicted correctly,
-    only the loss differs. For leaves `WEAKER_C`, if more rows are predicted correctly with it. Rows count equally,
-    whatever their weights.
+    Where held-out rows have a low logistic loss, `STRONGER_C` is tried and taken if the loss is still lower: nearly all
+    rows are predicted correctly, so only the loss differs. Elsewhere `WEAKER_C` is tried in leaves and taken if more
+    rows are predicted correctly. Rows count equally, whatever their weights.
     """
     run, smallest = plan.run, smallest_weight(plan.counts, plan.sparse, leaf)
     held = run.call(_held_out, *_sample(plan, _picker(plan), pairs, n_pairs))
 
-    def losses(*strengths: float) -> list[np.ndarray]:
-        jobs = [_Job(_options_of(plan.options._replace(C=C), leaf), start, smallest, leaf) for C in strengths]
-        return run.get(run.each(_held_out_losses, [jobs], held, plan.tree, plan.scale))
+    def losses(C: float) -> np.ndarray:
+        job = _Job(_options_of(plan.options._replace(C=C), leaf), start, smallest, leaf)
+        parts = run.each(_held_out_losses, [list(range(_N_SHARES))], job, held, plan.tree, plan.scale)
+        return np.concatenate(run.get(parts), axis=1)
 
-    usual, other = losses(USUAL_C, WEAKER_C if leaf else STRONGER_C)
-    if leaf:
-        if _is_lower(other[0], usual[0]):
-            return WEAKER_C
-        (other,) = losses(STRONGER_C)
-    return STRONGER_C if _is_lower(other[1], usual[1]) else USUAL_C
+    wrong, loss = losses(USUAL_C)
+    if loss.sum() < _LOW_LOSS * len(loss):
+        return STRONGER_C if _is_lower(losses(STRONGER_C)[1], loss) else USUAL_C
+    return WEAKER_C if leaf and _is_lower(losses(WEAKER_C)[0], wrong) else USUAL_C
 
 
 def _is_lower(losses: np.ndarray, others: np.ndarray) -> bool:
@@ -242,9 +243,17 @@ def _is_lower(losses: np.ndarray, others: np.ndarray) -> bool:
 
 
 @one_blas_thread
-def _held_out_losses(job: _Job, sample: tuple[Piece, Pairs, Pairs], tree: LabelTree, scale: Scale) -> np.ndarray:
-    """Two losses of each held-out row within its leaf: 1 if the prediction is wrong, and the logistic loss."""
-    piece, learned, held = sample
+def _held_out_losses(
+    share: int, job: _Job, sample: tuple[Piece, Pairs, Pairs], tree: LabelTree, scale: Scale
+) -> np.ndarray:
+    """Two losses of each held-out row within its node: 1 if the prediction is wrong, and the logistic loss.
+
+    `share` is the number of a share of the nodes, so that threads or workers can divide them.
+    """
+    piece, *both_pairs = sample
+    nodes = np.unique(np.concatenate([pairs.node for pairs in both_pairs]))
+    nodes = np.array_split(nodes, _N_SHARES)[share]
+    learned, held = (Pairs(*(array[np.isin(pairs.node, nodes)] for array in pairs)) for pairs in both_pairs)
     blocks = join(tree, job.options, [train_pairs(piece.rows, learned, tree, scale, job)])
     found = [np.empty((2, 0))]
     for _, _, scores, true in _held_out_scores(piece, held, tree, blocks, len(scale.inverse)):
