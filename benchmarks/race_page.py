@@ -241,7 +241,7 @@ def _origin(cells: Sequence[Cell]) -> str:
     usual = _usual_machine(cells)
     others = [_title(cell) for cell in cells if cell["machine"] != usual]
     if others:
-        text += f" {' and '.join(others)}: on another machine than the rest ({usual}), so compare accuracies only."
+        text += f" {', '.join(others)}: on another machine than the rest (which is {usual}); compare accuracies only."
     return text
 
 

@@ -172,6 +172,14 @@ def test_lists_of_rows_that_contradict_each_other_are_refused(which):
         precision_at_k(Y, [[0], [1], [2]], 1)
 
 
+@pytest.mark.parametrize("column", [3, -1])
+def test_lists_with_columns_outside_the_matrix_are_refused(column):
+    Y = sp.lil_array(np.eye(3))
+    Y.rows[1][0] = column  # it would count for another row
+    with pytest.raises(ValueError, match="row 1 has a column that is outside the 3 columns"):
+        precision_at_k(Y, [[0], [1], [2]], 1)
+
+
 def test_diagonals_without_values_are_refused():
     Y = sp.dia_array(np.eye(3))
     Y.offsets = np.arange(3, dtype=Y.offsets.dtype)  # scipy would read beyond the values

@@ -231,7 +231,6 @@ class VocabularyMixin(Mixin):
         _check_mapping(names, "rename_classes")
         numbers = self._numbers_of(list(names))
         new = self._given(list(names.values())).tolist()
-        _check_whole(new)
         changes = dict(zip(numbers.tolist(), new, strict=True))
         if self._names is not None:
             check_free(changes, self._places())
@@ -239,6 +238,7 @@ class VocabularyMixin(Mixin):
         elif self._multilabel:
             raise ValueError("The labels are column numbers without names: there is nothing to rename.")
         else:
+            _check_whole(new)
             index, state = self._index.copied(), self._state
             index.rename(changes)
             if "taxonomy" in state:  # its keys are the labels of the array: 1 even if 1.0 was given

@@ -53,7 +53,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         or after `fit`, less after a `fit` with more than 5 labels per row.
     prior : float or "auto", default="auto"
         Weight of the path's log-probability in the score of a label; 0 to 1,000,000. "auto": 0.3 after `fit` on text
-        with one label per row, unless `fit` chooses a C of 100 for the routers; otherwise usually 0.5. It is 0.3 if
+        with one label per row, unless routers use C = 100 (see `C`); otherwise usually 0.5. It is 0.3 if
         training began with `partial_fit` and one label per row, and up to 1 if `fit` gets more than 5 labels per row.
         It is 0.2 if y is a matrix of so few columns that the paths reach every leaf. If `prior` is set to "auto" after
         training, it is the value that training used.

@@ -621,7 +621,7 @@ def in_steps(weights: np.ndarray) -> tuple[np.ndarray, np.float32]:
     step = np.float32(np.abs(weights).max(initial=0.0) / STEPS)
     if step < SMALLEST_STEP:
         return np.zeros(len(weights), np.int16), np.float32(0.0)
-    return np.rint(weights.astype(float) / (step or 1.0)).astype(np.int16), step
+    return np.rint(weights.astype(float) / step).astype(np.int16), step
 
 
 def weights_of(blocks: PackedBlocks, node: int) -> np.ndarray:
