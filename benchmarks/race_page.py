@@ -78,7 +78,7 @@ def write_page(cells: Sequence[Cell], page: Path, figures: Path) -> None:
         parts.append(f"**Incomplete: {n_all - len(cells)} of {n_all} cells have not been run.**\n")
     if short := summary(cells):
         parts.append("\n".join([*short, ""]))
-    for path, title in plot_all([cell for cell in cells if cell["machine"] == _usual_machine(cells)], figures):
+    for path, title in plot_all(cells, _usual_machine(cells), figures):
         parts.append(f"![{title}]({Path(os.path.relpath(path, page.parent)).as_posix()})\n")
     parts += [section(name, [cell for cell in cells if cell["set"] == name]) for name in SETS]
     page.write_text("\n".join(part for part in parts if part), encoding="utf-8")

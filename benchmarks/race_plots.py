@@ -21,16 +21,23 @@ UNTRAINED = "sklearn-neighbours"  # only keeps its rows: no training to show on 
 STOPPED = "River"  # learns for a given time: its seconds are that limit, whatever the number of rows
 
 
-def plot_all(cells: Sequence[Cell], folder: Path) -> list[tuple[Path, str]]:
-    """Write the plots that the cells allow, and return their paths and titles; none without matplotlib."""
+def plot_all(cells: Sequence[Cell], machine: str, folder: Path) -> list[tuple[Path, str]]:
+    """Write the plots that the cells allow, and return their paths and titles; none without matplotlib.
+
+    Cells of another machine than `machine` are hollow, and left out where only costs are shown.
+    """
     try:
         import matplotlib
     except ImportError:
         return []
     matplotlib.use("Agg")
-    done = [{**cell, "one_row_seconds": one_row_seconds(cell)} for cell in cells if cell["state"] == DONE]
+    done = [
+        {**cell, "one_row_seconds": one_row_seconds(cell), "elsewhere": cell["machine"] != machine}
+        for cell in cells
+        if cell["state"] == DONE
+    ]
     public = [cell for cell in done if not SETS[cell["set"]].series]
-    scale = [cell for cell in done if SETS[cell["set"]].series == SERIES]
+    scale = [cell for cell in done if SETS[cell["set"]].series == SERIES and not cell["elsewhere"]]
     written = []
     if public:
         for key, factor, axis, file in (
@@ -58,6 +65,7 @@ def style(name: str) -> dict[str, Any]:
 def _accuracy_against(cells: Sequence[Cell], key: str, factor: float, axis: str, path: Path, title: str) -> None:
     import matplotlib.pyplot as plt
 
+    note = "; hollow: measured on another machine" if any(cell["elsewhere"] for cell in cells) else ""
     names = [name for name in SETS if any(cell["set"] == name for cell in cells)]
     columns = min(COLUMNS, len(names))
     rows = math.ceil(len(names) / columns)
@@ -70,7 +78,9 @@ def _accuracy_against(cells: Sequence[Cell], key: str, factor: float, axis: str,
             if key == "train_seconds" and cell["entrant"] == UNTRAINED:
                 axes.axhline(right, color=COLOURS["scikit-learn"], linestyle=":", linewidth=1.2, label=label)
             else:
-                axes.plot(factor * cell[key], right, label=label, **style(cell["entrant"]))
+                hollow = {"markerfacecolor": "white", "markeredgecolor": COLOURS[ENTRANTS[cell["entrant"]].family]}
+                drawn = style(cell["entrant"]) | (hollow if cell["elsewhere"] else {})
+                axes.plot(factor * cell[key], right, label=label, **drawn)
         axes.margins(0.12)
         _log(axes, "x")
         axes.set_xlabel(f"{axis}, log scale")
@@ -78,7 +88,7 @@ def _accuracy_against(cells: Sequence[Cell], key: str, factor: float, axis: str,
         _finish(axes, SETS[name].title)
     for axes in list(grid.flat)[len(names) :]:
         axes.set_visible(False)
-    _close(figure, grid, path, f"{title}: up and to the left is better", names_in=columns)
+    _close(figure, grid, path, f"{title}: up and to the left is better{note}", names_in=columns)
 
 
 def _against_classes(cells: Sequence[Cell], path: Path, title: str) -> None:

@@ -53,10 +53,10 @@ class LabelTreeClassifier(MultilabelClassifier):
         or after `fit`, less after a `fit` with more than 5 labels per row.
     prior : float or "auto", default="auto"
         Weight of the path's log-probability in the score of a label; 0 to 1,000,000. "auto": 0.3 after `fit` on text
-        with one label per row, unless routers use C = 100 (see `C`); otherwise usually 0.5. It is 0.3 if
-        training began with `partial_fit` and one label per row, and up to 1 if `fit` gets more than 5 labels per row.
-        It is 0.2 if y is a matrix of so few columns that the paths reach every leaf. If `prior` is set to "auto" after
-        training, it is the value that training used.
+        with one label per row, unless `fit` chooses C = 100 for the routers (see `C`); otherwise usually 0.5. It is 0.3
+        if training began with `partial_fit` and one label per row, and up to 1 if `fit` gets more than 5 labels per
+        row. It is 0.2 if y is a matrix of so few columns that the paths reach every leaf. If `prior` is set to "auto"
+        after training, it is the value that training used.
     normalize : bool or "auto", default="auto"
         Scale every row to length 1. "auto": for text only, that is, for sparse rows of more than 256 features.
     threshold : float or "auto", default="auto"
