@@ -3,7 +3,7 @@
     python benchmarks/out_of_core.py --text 2 --limit 2      2 GB of text, sorted by label, in 2 GB of memory
     MANYCLASS_DATA=... python benchmarks/out_of_core.py --set debian-contents --limit 2      a set, mapped from files
 
-`manyclass train --option max_memory=...`, nine tenths of the limit, runs in a control group with limited memory; with
+`manyclass train --max-memory ...`, nine tenths of the limit, runs in a control group with limited memory; with
 `--set`, `LabelTreeClassifier(max_memory=...).fit` on arrays that are mapped from files. The limit includes what the
 system keeps of files, which it drops when the group needs the memory. Without the permission to make such a group
 (Linux, usually root), only the peak of the memory that cannot be dropped is printed.
@@ -143,7 +143,7 @@ def main() -> None:
     parser.add_argument("--text", type=float, default=2.0, help="GB of training text")
     parser.add_argument("--set", help="a folder in MANYCLASS_DATA, instead of text")
     parser.add_argument("--limit", type=float, default=2.0, help="GB of memory")
-    parser.add_argument("--rows", type=float, default=0.1, help="GB of rows in memory: --max-memory of the command")
+    parser.add_argument("--rows", type=float, default=0.1, help="GB of rows in memory: --row-memory of the command")
     parser.add_argument("--classes", type=int, default=2000)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=None, help="for the files; default: a temporary one")
@@ -163,8 +163,8 @@ def main() -> None:
         size = (folder / "train.csv").stat().st_size
         print(f"{size / 1e9:.2f} GB of text, {n_rows:,} rows sorted by label, {options.classes:,} classes", flush=True)
         command = [sys.executable, "-m", "manyclass", "train", "train.csv", "--label", "label", "--test", "test.csv"]
-        command += ["--model", "m", "--json", "--max-memory", str(options.rows), "--threads", str(options.threads)]
-        measure([*command, "--option", f"max_memory={int(900 * options.limit)}MB"], folder, options.limit)
+        command += ["--model", "m", "--json", "--row-memory", f"{options.rows}GB", "--threads", str(options.threads)]
+        measure([*command, "--max-memory", f"{int(900 * options.limit)}MB"], folder, options.limit)
 
 
 if __name__ == "__main__":

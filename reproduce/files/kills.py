@@ -32,7 +32,7 @@ OPTIONS = {
     "lom-tree": CHECKPOINTS,
     "mlom-tree": CHECKPOINTS,
     "spectral-tree": (),
-    "label-tree-out-of-core": ("--max-memory", "0.0005"),
+    "label-tree-out-of-core": ("--row-memory", "500kB"),
 }
 REFUSED = "is being written by another process"
 

@@ -61,7 +61,7 @@ class Runs:
 
     def __init__(self, folder: Path, memory: float, rows_memory: float, checkpoint: int) -> None:
         self.folder, self.n_bytes = folder, int(memory * 2**30)
-        self.options = ["--label=label", "--text=text", "--epochs=1", f"--max-memory={rows_memory}", "--json"]
+        self.options = ["--label=label", "--text=text", "--epochs=1", f"--row-memory={rows_memory}GB", "--json"]
         self.options += [f"--checkpoint-every={checkpoint}", f"--test={folder / 'test.csv'}"]
 
     def start(self, data: str, model: str, *more: str) -> subprocess.Popen:

@@ -99,7 +99,7 @@ def test_how_cells_are_written_is_found_shown_and_stored(call, table):
 def test_the_order_of_the_file_does_not_matter(call, table, monkeypatch):
     monkeypatch.setattr(rows, "WINDOW", 128)
     pd.read_csv("train.csv").sort_values("kind").to_csv("sorted.csv", index=False)
-    for options in ((), ("--online",), ("--online", "--max-memory", "0.001"), ("--algorithm", "one-against-all")):
+    for options in ((), ("--online",), ("--online", "--row-memory", "1MB"), ("--algorithm", "one-against-all")):
         found = [
             accuracy(call("train", name, "--label", "kind", "--model", "m", "--test", "test.csv", "--json", *options))
             for name in ("train.csv", "sorted.csv")

@@ -42,9 +42,9 @@ def test_training_from_a_file_is_partial_fit_over_its_rows(call, digits, tmp_pat
     [
         ((), "label-tree", 64),
         (("--epochs", 1, "--online"), "recall-tree", 64),
-        (("--epochs", 1, "--max-memory", 0.0001), "recall-tree", 64),
-        (("--epochs", 1, "--max-memory", 0.0001, "--features", 257), "label-tree", 257),
-        (("--epochs", 1, "--max-memory", 0.0001, "--in-memory"), "label-tree", 64),
+        (("--epochs", 1, "--row-memory", "100kB"), "recall-tree", 64),
+        (("--epochs", 1, "--row-memory", "100kB", "--features", 257), "label-tree", 257),
+        (("--epochs", 1, "--row-memory", "100kB", "--in-memory"), "label-tree", 64),
     ],
 )
 def test_the_default_algorithm_is_that_of_the_front_door(call, digits, words, algorithm, n_features):
@@ -59,7 +59,7 @@ def test_the_default_algorithm_is_that_of_the_front_door(call, digits, words, al
 def test_rows_beyond_the_memory_are_learned_at_once_from_a_temporary_file(call, digits):
     words = ("train", "train.svm", "--features", 300)
     assert "at once\n" in call(*words, "--model", "a").err
-    assert "at once from a temporary file\n" in call(*words, "--model", "b", "--max-memory", 0.0001).err
+    assert "at once from a temporary file\n" in call(*words, "--model", "b", "--row-memory", "100kB").err
     a, b = (load_model(name)._state for name in "ab")
     for name in a:
         for field, group in a[name]._asdict().items():
@@ -96,12 +96,12 @@ def test_checkpoints_do_not_change_the_model(call, digits, algorithm, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("after", "memory"),  # 0.0001 GB is too small: the rows go through a temporary file
-    [(1, 1), (97, 1), (350, 1), (700, 1), (1000, 1), (1385, 1), (97, 0.0001), (1000, 0.0001)],
+    ("after", "memory"),  # 100 kB are too few: the rows go through a temporary file
+    [(n, "1GB") for n in (1, 97, 350, 700, 1000, 1385)] + [(97, "100kB"), (1000, "100kB")],
 )
 def test_a_resumed_run_results_in_the_same_bytes(call, digits, monkeypatch, after, memory):
     monkeypatch.setattr(rows, "WINDOW", 256)
-    words = (*SVM, "--epochs", "2", "--checkpoint-every", "97", "--max-memory", memory)
+    words = (*SVM, "--epochs", "2", "--checkpoint-every", "97", "--row-memory", memory)
     assert call(*words).code == 0
     whole = Path("m").read_bytes()
     os.unlink("m")
@@ -325,8 +325,9 @@ def test_options_reach_the_estimator(call, digits):
         (("--in-memory", "--checkpoint-every", "9"), "--in-memory trains on all rows at once"),
         (("--algorithm", "spectral-tree", "--online"), "spectral-tree trains on all rows at once"),
         (("--label", "x"), "svmlight, where --label does not apply"),
-        (("--max-memory", "inf"), "--max-memory inf: write a number of GB"),
-        (("--max-memory", "1e300"), "--max-memory 1e+300: write a number of GB"),
+        (("--max-memory", "1GB", "--online"), "--max-memory is for label trees that learn all rows at once"),
+        (("--max-memory", "1GB"), "recall-tree has no limit of memory"),
+        (("--option", "max_memory=8GB"), "use --max-memory"),
         (("--input-format", "vw", "--index-base", "1"), "where --index-base does not apply"),
     ],
 )
@@ -334,6 +335,28 @@ def test_invalid_options_are_reported(call, digits, words, message):
     result = call(*SVM, *words)
     assert result.code == 1 and message in result.err and "Traceback" not in result.err
     assert not os.path.exists("m")
+
+
+@pytest.mark.parametrize("size", ["8", "inf", "-1GB", "0GB", "much"])
+def test_amounts_of_memory_have_a_unit(call, digits, size):
+    for name in ("--max-memory", "--row-memory"):
+        result = call(*SVM, name, size)
+        assert result.code == 2 and f"{size!r} is not a size with a unit, such as 512MB or 8GB" in result.err
+
+
+def test_the_memory_of_the_process_is_limited(call, digits):
+    words = ("train", "train.svm", "--model", "m", "--epochs", "1", "--max-memory")
+    result = call(*words, "1MB")
+    assert result.code == 1 and "but max_memory is 1MB. To fit it: use max_memory=" in result.err
+    assert "use a larger one" in call(*words, "8GB", "--row-memory", "1B").err  # few features: row by row
+    assert not os.path.exists("m")
+    assert call(*words, "8GB").code == 0 and load_model("m").max_memory == "8GB"
+
+
+def test_the_options_of_an_algorithm_are_listed(call):
+    result = call(*SVM, "--algorithm", "label-tree", "-o", "help")
+    assert result.code == 0 and "  arity=16  " in result.out and "  beam=" in result.out
+    assert "max_memory" not in result.out and not os.path.exists("m")
 
 
 def test_missing_and_empty_files_are_reported(call, digits, tmp_path):
@@ -370,7 +393,7 @@ def test_a_full_disk_for_temporary_files_is_named(call, digits, monkeypatch):
     monkeypatch.setattr(sys, "unraisablehook", lambda error: ignored.append(str(error.exc_value)))
     monkeypatch.setattr(sys, "excepthook", lambda kind, error, traceback: ignored.append(str(error)))
     monkeypatch.setattr("manyclass.cli.rows.tempfile.TemporaryFile", lambda dir: Full())
-    result = call(*SVM, "--epochs", "1", "--max-memory", "0.0001")
+    result = call(*SVM, "--epochs", "1", "--row-memory", "100kB")
     folder = os.path.realpath(".")
     assert f"a temporary file in {folder} could not be written (No space left on device)" in result.err
     gc.collect()

@@ -13,13 +13,13 @@ from manyclass.core.validation import check_sparse
 
 @pytest.mark.parametrize(
     ("size", "n"),
-    [(1000, 1000), ("8GB", 8 * 10**9), ("512 MiB", 512 << 20), ("1.5kb", 1500), ("7B", 7), (" .5 TB ", 5 * 10**11)],
+    [(1000, 1000), (2.5e9, 25 * 10**8), ("8GB", 8 * 10**9), ("512 MiB", 2**29), ("1.5kb", 1500), (" .5 TB ", 5e11)],
 )
 def test_amounts_are_numbers_or_text(size, n):
     assert as_bytes(size) == n
 
 
-@pytest.mark.parametrize("size", ["8", "GB", "-1GB", "8 XB", "8G", "", "1e9B", None, 1.5, True, [8]])
+@pytest.mark.parametrize("size", ["8", "GB", "-1GB", "8 XB", "8G", "", "1e9B", None, 1.5, np.inf, np.nan, True, [8]])
 def test_anything_else_is_no_amount(size):
     assert as_bytes(size) is None
 

@@ -18,6 +18,7 @@ _OTHER_FLAGS = {
     "random_state": "--seed",
     "n_jobs": "--threads",
     "calibration": "--calibrate",
+    "max_memory": "--max-memory",
     "verbose": "nothing; progress is always shown",
 }
 
@@ -63,6 +64,18 @@ def make_estimator(algorithm: str, options: Sequence[str], seed: int) -> Any:
             raise CommandError(f"--option learner: {error}") from error
     estimator._check_options()
     return estimator
+
+
+def option_help(algorithm: str) -> str:
+    """A table of the options of an algorithm: default values and allowed values."""
+    estimator = ESTIMATORS[algorithm]()
+    lines = [f"Options of {algorithm}, with their default values:"]
+    for name, value in estimator.get_params(deep=False).items():
+        if name not in _OTHER_FLAGS:
+            allowed = estimator._constraints.get(name)
+            default = f"{name}={value}" if isinstance(value, (bool, int, float, str, type(None))) else name
+            lines.append(f"  {default:<28}{allowed or ''}".rstrip())
+    return "\n".join(lines)
 
 
 def _value(text: str) -> Any:

@@ -277,6 +277,8 @@ class Evaluation:
     def warnings(self) -> list[str]:
         """What the user should know about the features and the labels of the file."""
         out = unknown_features(self.source)
+        if not self.counts.true.any():
+            out.append(f"no row of {self.source.path} has a label, so nothing can be correct.")
         if not self.n_unknown_rows:
             return out
         path, n = self.source.path, self.n_unknown_rows

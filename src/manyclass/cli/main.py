@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from .options import Algorithm, Data, Json, Model, Picture, Report, Seed, Threads, reading_options
+from .options import Algorithm, Data, Json, Model, Picture, Report, Seed, Threads, memory_option, reading_options
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -154,7 +154,7 @@ def train(
         Algorithm | None,
         typer.Option(
             help="Default, as in ManyClassClassifier: label-tree. Only rows of at most 256 features, with one label, "
-            "that are learned row by row (--online, pipes, more than --max-memory) use recall-tree."
+            "that are learned row by row (--online, pipes, more than --row-memory) use recall-tree."
         ),
     ] = None,
     option: Annotated[
@@ -164,7 +164,7 @@ def train(
             "-o",
             metavar="NAME=VALUE",
             help="Option as in Python: beam=16, or learner=sgd, learner.rate=0.5 if it has a learner; "
-            "can be repeated. `-o help` lists the options of the algorithm.",
+            "can be repeated. `-o help` lists the options of the algorithm and their default values.",
         ),
     ] = None,
     calibrate: Annotated[
@@ -206,13 +206,24 @@ def train(
             "--in-memory/--online",
             help="Train on all rows at once and hold them in memory, or row by row, which can be interrupted and "
             "resumed. Default: label trees and spectral trees at once, others row by row. Label trees of at most 256 "
-            "features, or with --calibrate, only if the rows fit into --max-memory.",
+            "features, or with --calibrate, only if the rows fit into --row-memory.",
         ),
     ] = None,
     max_memory: Annotated[
-        float,
-        typer.Option(min=0.0001, metavar="GB", help="Memory for rows; if they need more, all are in a temporary file."),
-    ] = 1.0,
+        str | None,
+        memory_option(
+            "Limit of the memory of the process, such as 8GB. Training uses temporary files or fewer threads to keep "
+            "to it; if that is not enough, it stops before it begins and says what would fit. For label trees that "
+            "learn all rows at once."
+        ),
+    ] = None,
+    row_memory: Annotated[
+        str | None,
+        memory_option(
+            "Memory for the rows of the file, such as 512MB; if they need more, all are in a temporary file. Default: "
+            "1GB, or a quarter of --max-memory if that is less."
+        ),
+    ] = None,
     checkpoint_every: Annotated[
         int | None, typer.Option(min=1, metavar="ROWS", help="Write MODEL.checkpoint after this many rows.")
     ] = None,

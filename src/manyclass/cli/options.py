@@ -1,6 +1,6 @@
 """Options that several commands share."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -23,6 +23,19 @@ def _not_zero(threads: int) -> int:
     if threads == 0:
         raise typer.BadParameter("must be at least 1, or -1 for all cores.")
     return threads
+
+
+def _with_unit(size: str | None) -> str | None:
+    from ..core.memory import as_bytes  # imports numpy
+
+    if size is not None and not as_bytes(size):
+        raise typer.BadParameter(f"{size!r} is not a size with a unit, such as 512MB or 8GB.")
+    return size
+
+
+def memory_option(description: str) -> Any:
+    """An option whose value is an amount of memory."""
+    return typer.Option(metavar="SIZE", callback=_with_unit, help=description)
 
 
 Threads = Annotated[int, typer.Option(min=-1, callback=_not_zero, help="Number of threads; -1 uses all cores.")]

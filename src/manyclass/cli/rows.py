@@ -363,7 +363,7 @@ def _named_errors(folder: str) -> Iterator[None]:
         yield
     except OSError as error:
         what = f"a temporary file in {folder} could not be written ({error.strerror or error})"
-        raise OSError(error.errno, f"{what}: free some space, or use a larger --max-memory") from error
+        raise OSError(error.errno, f"{what}: free some space, or use a larger --row-memory") from error
 
 
 def _map(file: BinaryIO, kind: str, size: int) -> np.ndarray:

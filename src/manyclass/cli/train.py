@@ -23,11 +23,12 @@ import numpy as np
 
 from ..core.base import algorithm_of, learns_at_once, learns_online
 from ..core.calibration import FEWEST
+from ..core.memory import as_bytes
 from ..core.model_file import remove_leftovers
 from ..estimators import ESTIMATORS
 from ..io import COLUMN_KINDS, Chunk, Reading, Source
 from ..trained import LabelColumns, Trained, initial_names, open_model
-from .algorithms import default_algorithm, make_estimator
+from .algorithms import default_algorithm, make_estimator, option_help
 from .evaluate import evaluate, table
 from .files import can_read_once, check_model_name, only_writer, open_source, open_training_source, unknown_features
 from .label_files import label_arguments, read_label_files
@@ -35,6 +36,7 @@ from .messages import INTERRUPTED, CommandError, note, notice_if_slow, printable
 from .rows import Features, PipeRows, RowStore, arrays_of, take, warn_sorted
 
 DEFAULT_EPOCHS = 5
+_ROW_BYTES = 2**30  # of rows in memory
 _DISAGREE = 0.1  # difference of held-out and progressive error that is not by chance
 _BATCH = 1 << 10  # rows learned before the next check for an interrupt
 _FINGERPRINT = 1 << 20  # bytes at the start and at the end of a file
@@ -67,6 +69,13 @@ class Plan(SimpleNamespace):
         """Whether the model to start from is replaced by the result."""
         return bool(self.start_from) and os.path.exists(self.model) and os.path.samefile(self.start_from, self.model)
 
+    @property
+    def row_bytes(self) -> int:
+        """The memory for rows."""
+        if self.row_memory is not None:
+            return as_bytes(self.row_memory) or 0
+        return min(_ROW_BYTES, (as_bytes(self.max_memory) or 4 * _ROW_BYTES) // 4)
+
     def identity(self) -> dict[str, Any]:
         """The settings that a resumed run must share with the interrupted one."""
         return {
@@ -79,6 +88,7 @@ class Plan(SimpleNamespace):
             "shuffle": self.shuffle,
             "in_memory": self.in_memory,
             "max_memory": self.max_memory,
+            "row_memory": self.row_memory,
             "start_from": None if self.start_from is None else _fingerprint(self.start_from),
             **{name: _fingerprint(path) for name, path in self.about_labels.items()},
         }
@@ -93,6 +103,8 @@ class Plan(SimpleNamespace):
 def run(**options: Any) -> None:
     """Train a model, save it and evaluate it."""
     plan = Plan(**options)
+    if "help" in (plan.option or []):
+        return print(option_help(plan.algorithm or default_algorithm()))
     _check(plan)
     with only_writer(plan.model):
         _run(plan)
@@ -125,6 +137,8 @@ def _run(plan: Plan) -> None:
         estimator = base.estimator if base else make_estimator(algorithm, plan.option or [], plan.seed)
         if plan.calibrate:
             estimator.set_params(calibration=plan.calibrate)
+        if plan.max_memory:
+            _limit(estimator, algorithm, plan.max_memory)
         trained = Trained(estimator, source.reading, base.names if base else initial_names(source.reading))
         if base:
             trained.label_counts, trained.n_counted = base.label_counts, base.n_counted
@@ -186,8 +200,8 @@ def _check(plan: Plan) -> None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), plan.test)
     if plan.in_memory and (plan.checkpoint_every or plan.start_from):
         raise CommandError("--in-memory trains on all rows at once: omit --checkpoint-every and --start-from.")
-    if plan.max_memory >= 1e9:
-        raise CommandError(f"--max-memory {plan.max_memory:g}: write a number of GB, such as 100.")
+    if plan.max_memory and plan.online:
+        raise CommandError(_NO_LIMIT)
     if plan.start_from and (plan.algorithm or plan.option):
         raise CommandError("--start-from uses the settings of the model: omit --algorithm and --option.")
 
@@ -250,12 +264,14 @@ def _train(plan: Plan, trained: Trained, source: Source, base: Trained | None) -
     features = Features(source.reading, base.reading if base else None)
     in_memory = plan.in_memory or not learns_online(trained.estimator)
     if can_read_once(plan.data) and not in_memory:
+        if plan.max_memory:
+            raise CommandError(f"{plan.data}: {_NO_LIMIT}")
         read_label_files(plan.about_labels, "", source.reading, True)
         pipe = PipeRows(source, features, plan.seed, plan.shuffle)
         _choose_for_stream(plan, trained, features)
         return Training(plan, trained, pipe).run()
     folder = os.path.dirname(os.path.realpath(plan.model))
-    max_bytes = sys.maxsize if in_memory else int(2**30 * plan.max_memory)
+    max_bytes = sys.maxsize if in_memory else plan.row_bytes
     resumed = trained.training["examples"] > 0
     streams, at_once = plan.online or resumed, learns_at_once(trained.estimator)
     # With calibration or texts of labels, `fit` copies the rows.
@@ -273,6 +289,8 @@ def _train(plan: Plan, trained: Trained, source: Source, base: Trained | None) -
     if in_memory or (store.has_whole and at_once and not streams):
         return _fit(plan, trained, store)
     read_label_files(plan.about_labels, "", trained.reading, True)
+    if plan.max_memory:
+        raise CommandError(f"{plan.data}: {_NO_LIMIT}")
     _choose_for_stream(plan, trained, features)
     Training(plan, trained, store).run()
 
@@ -294,6 +312,16 @@ def _print_algorithm(trained: Trained, how: str) -> None:
     stderr.print(f"training a {algorithm_of(trained.estimator)}, {reading.width:,} features{hashed}, {how}")
 
 
+def _limit(estimator: Any, algorithm: str, max_memory: str) -> None:
+    if not hasattr(estimator, "max_memory"):
+        raise CommandError(f"--max-memory: {algorithm} has no limit of memory. --row-memory limits what its rows take.")
+    estimator.set_params(max_memory=max_memory)
+
+
+_NO_LIMIT = (
+    "--max-memory is for label trees that learn all rows at once, but these rows are learned row by row: omit it. If "
+    "the rows need more than --row-memory, use a larger one."
+)
 _ONE_CLASS = "all rows have the label '{}'; at least two classes are required."
 
 

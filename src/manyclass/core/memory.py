@@ -20,6 +20,8 @@ def as_bytes(size: Any) -> int | None:
     if isinstance(size, str):
         found = _SIZE.fullmatch(size)
         return None if found is None else int(min(float(found[1]) * _UNITS[found[2].lower()], _MOST))
+    if isinstance(size, float) and size.is_integer():
+        size = int(size)
     return int(min(int(size), _MOST)) if isinstance(size, Integral) and not isinstance(size, bool) else None
 
 

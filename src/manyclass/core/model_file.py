@@ -82,6 +82,7 @@ def replaced(path: str | os.PathLike) -> Iterator[BinaryIO]:
     check_target(target)
     part = part_of(target)
     created = False
+    mode = None
     try:
         mode = target.stat().st_mode & 0o777 if target.exists() else None
         # The system applies the umask to a new file. One that replaces a private file is private from the start.
@@ -98,7 +99,8 @@ def replaced(path: str | os.PathLike) -> Iterator[BinaryIO]:
         if created:
             part.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.filename in (None, str(part)):
-            reason = f"the file could not be written ({error.strerror or error}); the old file is unchanged"
+            reason = f"the file could not be written ({error.strerror or error})"
+            reason += "; the old file is unchanged" if mode is not None else ""
             raise type(error)(error.errno, reason, str(path)) from error
         raise
     _sync_folder(target.parent)
