@@ -166,6 +166,13 @@ def test_metrics_of_several_labels_per_row(call, tags):
     assert "best on these rows" in text and "PSP@k" in text and "Most confused" not in text
 
 
+def test_rows_without_any_label_are_reported(call, tags):
+    Path("none.jsonl").write_text('{"text": "word1 word2", "tags": []}\n{"text": "word3", "tags": []}\n')
+    result = call("evaluate", "m", "none.jsonl")
+    assert result.code == 0 and "warning: no row of none.jsonl has a label, so nothing can be correct." in result.err
+    assert "no row of" not in call("evaluate", "m", "test.csv").err
+
+
 def test_unknown_labels_are_counted_and_named(call, digits, model):
     lines = Path("test.svm").read_text().splitlines()
     changed = [f"77 {line.split(' ', 1)[1]}" for line in lines[:3]] + lines[3:]

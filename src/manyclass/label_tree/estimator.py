@@ -454,7 +454,9 @@ class LabelTreeClassifier(MultilabelClassifier):
         True
         """
         options, size = self._options_of_size(n_features, n_classes, sparse, multilabel), None
-        if n_rows is not None or n_nonzero is not None:
+        if n_rows is None and n_nonzero is not None:
+            raise ValueError("n_nonzero requires n_rows, the number of training rows.")
+        if n_rows is not None:
             check_integer("n_rows", n_rows)
             n_nonzero = n_features if n_nonzero is None else n_nonzero
             if not isinstance(n_nonzero, Real) or not 0 <= as_float(n_nonzero) <= n_features:

@@ -60,7 +60,8 @@ TAXONOMY = np.float32(1.0)  # weight of a taxonomy against the mean rows where l
 ROUTER_C = 10.0  # times C: the logistic loss of routers is flatter than the squared hinge loss of leaves
 USUAL_C, WEAKER_C, STRONGER_C = 1.0, 0.3, 10.0  # of the leaves of text with one label per row
 USUAL_PRIOR, STRONGER_PRIOR = 0.3, 0.5  # of text with one label per row; the latter if routers have `STRONGER_C`
-N_SAMPLE = 1 << 14  # (node, row) pairs from which the start is calibrated
+N_SAMPLE = 1 << 14  # (node, row) pairs of the nodes on which the start is calibrated, and ...
+_N_SCORED = 1 << 12  # ... about how many of them are scored
 # Weights of sparse rows are left out up to the absolute value 4 / rows per label, at least 0.1 and at most 1, and those
 # of routers up to 0.9 times it. On held-out rows of text, 1 is more accurate than 0.1 with 4 rows per label; 0.4 is
 # less accurate with 18. For routers 0.9 is as accurate as 0.7 on seven sets, with up to 19 % fewer bytes, and 1 is less
@@ -73,8 +74,10 @@ _NEWTON_STEPS, _PENALTY = 50, 1e-3  # of the calibration
 _MANY, _EVERY = 1 << 14, 7  # rows of a regression that begins with a part of them: every seventh
 _LOW_LOSS = 1.0  # of held-out rows: 0.1 to 0.6 on sets where a stronger C helps, above 1.1 where it does not
 _N_SHARES = 2  # of the sampled nodes, for which threads choose C; each requires a dense matrix of weights
-_FEWEST_PAIRS, _HELD_OUT = 4096, 0.2  # (leaf, row) pairs, and the share of held-out rows, for C and nearest rows
-_MOST_PAIRS = 1 << 18  # of the sampled leaves together
+_FEWEST_PAIRS, _MOST_PAIRS = 3072, 1 << 18  # (node, row) pairs of the nodes that are sampled for C and nearest rows
+# Share of the pairs that are sampled, and of their rows that are held out. The ratio of distances and scores depends on
+# the number of rows, so fewer are held out for it.
+_FOR_C, _FOR_NEIGHBORS = (1 / 8, 1 / 3), (1 / 5, 1 / 5)
 _MOST_DISTANCES = 1 << 26  # of held-out rows to the rows of a leaf
 FEW_LABELS = 512  # for which an exact decomposition is fast
 _LABELS_AT_A_TIME = 1 << 12  # whose sums of dense rows are in memory together
@@ -223,7 +226,8 @@ def _strength(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start, leaf:
     rows are predicted correctly. Rows count equally, whatever their weights.
     """
     run, smallest = plan.run, smallest_weight(plan.counts, plan.sparse, leaf)
-    held = run.call(_held_out, *_sample(plan, _picker(plan), pairs, n_pairs))
+    sampled, held_out = _FOR_C
+    held = run.call(_held_out, *_sample(plan, _picker(plan), pairs, n_pairs, sampled), held_out)
 
     def losses(C: float) -> np.ndarray:
         job = _Job(_options_of(plan.options._replace(C=C), leaf), start, smallest, leaf)
@@ -237,9 +241,9 @@ def _strength(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start, leaf:
 
 
 def _is_lower(losses: np.ndarray, others: np.ndarray) -> bool:
-    """Whether losses of the same rows are lower, by more than two standard errors."""
+    """Whether losses of the same rows are lower, by more than one standard error."""
     gains = others - losses
-    return bool(gains.sum() > 2.0 * np.linalg.norm(gains))
+    return bool(gains.sum() > np.linalg.norm(gains))
 
 
 @one_blas_thread
@@ -262,27 +266,29 @@ def _held_out_losses(
     return np.concatenate(found, axis=1)
 
 
-def _sample(plan: _Plan, taken: Callable, pairs: list, n_pairs: np.ndarray) -> tuple[list, int, np.random.Generator]:
-    """The rows of random leaves with a fifth of the pairs, about how many pairs they are, and the generator."""
+def _sample(
+    plan: _Plan, taken: Callable, pairs: list, n_pairs: np.ndarray, share: float
+) -> tuple[list, int, np.random.Generator]:
+    """The rows of random nodes with a share of the pairs, about how many pairs they are, and the generator."""
     rng = np.random.default_rng(plan.options.seed)
-    most = max(_FEWEST_PAIRS, min(int(n_pairs.sum()) // 5, _MOST_PAIRS))
-    leaves = rng.permutation(np.flatnonzero(n_pairs))
-    leaves = np.sort(leaves[: 1 + np.searchsorted(np.cumsum(n_pairs[leaves]), most)])
-    return plan.run.each(taken, [plan.parts, pairs], leaves), most, rng
+    most = max(_FEWEST_PAIRS, min(int(share * n_pairs.sum()), _MOST_PAIRS))
+    nodes = rng.permutation(np.flatnonzero(n_pairs))
+    nodes = np.sort(nodes[: 1 + np.searchsorted(np.cumsum(n_pairs[nodes]), most)])
+    return plan.run.each(taken, [plan.parts, pairs], nodes), most, rng
 
 
-def _held_out(pieces: list, most: int, rng: np.random.Generator) -> tuple[Piece, Pairs, Pairs]:
+def _held_out(pieces: list, most: int, rng: np.random.Generator, share: float) -> tuple[Piece, Pairs, Pairs]:
     """The sample as one piece, the pairs to learn, and the pairs that are held out."""
     piece = join_pieces(pieces)
     pairs, rng = piece.pairs, deepcopy(rng)  # a step must not change its arguments
-    chosen = np.sort(rng.permutation(len(pairs.node))[: 2 * most])  # the leaf of a small tree has all rows
-    held = (pairs.true[chosen] != 0) & (rng.random(len(chosen)) < _HELD_OUT)
+    chosen = np.sort(rng.permutation(len(pairs.node))[: 2 * most])  # one node may have all rows
+    held = (pairs.true[chosen] != 0) & (rng.random(len(chosen)) < share)
     learned, held = (Pairs(*(array[part] for array in pairs)) for part in (chosen[~held], chosen[held]))
     return piece, learned, held
 
 
 def _held_out_scores(piece: Piece, held: Pairs, tree: LabelTree, blocks: PackedBlocks, n_features: int) -> Iterator:
-    """(leaf, rows, scores, which outputs are true) of the held-out rows of each leaf."""
+    """(node, rows, scores, which outputs are true) of the held-out rows of each node."""
     X, factor = as_matrix(rows_at(piece.rows.batch, held.row), n_features), piece.rows.factor[held.row, None]
     weight = np.zeros((n_features, blocks.bias.shape[1]), np.float32)
     for node in np.unique(held.node):
@@ -307,9 +313,10 @@ def _neighbors(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start) -> N
     if not len(kept):
         return None
     taken = take_numbered if _picker(plan) is take else take_rows
-    pieces, most, rng = _sample(plan, taken, pairs, n_pairs)
+    sampled, held_out = _FOR_NEIGHBORS
+    pieces, most, rng = _sample(plan, taken, pairs, n_pairs, sampled)
     job = _Job(options, start, np.float32(0.0), True)
-    ranking = run.get(run.call(_ranking, pieces, plan.tree, plan.scale, job, kept, most, rng))
+    ranking = run.get(run.call(_ranking, pieces, plan.tree, plan.scale, job, kept, most, rng, held_out))
     if ranking is None:
         return None
     values = np.concatenate(run.get(run.each(values_of, [plan.parts], np.sort(kept))))
@@ -319,10 +326,17 @@ def _neighbors(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start) -> N
 
 @one_blas_thread
 def _ranking(
-    pieces: list, tree: LabelTree, scale: Scale, job: _Job, kept: np.ndarray, most: int, rng: np.random.Generator
+    pieces: list,
+    tree: LabelTree,
+    scale: Scale,
+    job: _Job,
+    kept: np.ndarray,
+    most: int,
+    rng: np.random.Generator,
+    share: float,
 ) -> Ranking | None:
     """How distances are used, from leaves that are trained without some of their rows."""
-    piece, learned, held = _held_out(pieces, most, rng)
+    piece, learned, held = _held_out(pieces, most, rng, share)
     blocks = join(tree, job.options, [train_pairs(piece.rows, learned, tree, scale, job)])
     used = np.zeros(len(piece.number), bool)
     used[learned.row[learned.true != 0]] = True
@@ -379,7 +393,7 @@ def calibrate(pieces: list, tree: LabelTree, scale: Scale, width: int, vote_shar
     piece = join_pieces(pieces)
     pairs = piece.pairs
     first = np.flatnonzero(np.diff(pairs.node, prepend=-1))
-    every = max(1, len(pairs.node) // N_SAMPLE)
+    every = max(1, len(pairs.node) // _N_SCORED)
     ends = np.append(first, len(pairs.node))
     kept = np.concatenate([np.arange(begin, end, every) for begin, end in pairwise(ends)])
     scores = np.zeros((2, len(kept), width), np.float32)

@@ -151,7 +151,7 @@ def _fit_nodes(tree, rows, pairs, start, options, smallest, out, trainer):
     while first < len(pairs.node):
         last = end_of(pairs, first)
         node = pairs.node[first]
-        n = begin_node(tree.size[node], rows, pairs, first, last, start, trainer)
+        n = begin_node(tree.size[node], rows, pairs, first, last, np.int64(1), start, trainer)
         train_node(tree.size[node], out.bias[k], rows, pairs, first, last, options, trainer)
         before = written[0]
         out.step[k] = step_of(n, tree.size[node], trainer.opened.weight)
@@ -180,7 +180,7 @@ def _left_out_scores(tree, rows, pairs, start, every, out, trainer):
     while first < len(pairs.node):
         last = end_of(pairs, first)
         node = pairs.node[first]
-        n = begin_node(tree.size[node], rows, pairs, first, last, start, trainer)
+        n = begin_node(tree.size[node], rows, pairs, first, last, every, start, trainer)
         for q in range(first, last, every):
             score_start(rows, pairs, q, trainer)
             add_left_out(pairs.true[q], q - first, tree.size[node], trainer)
@@ -194,14 +194,15 @@ def _left_out_scores(tree, rows, pairs, start, every, out, trainer):
 
 
 @device
-def begin_node(n_outputs, rows, pairs, first, last, start, trainer):
-    """Running sums and start weights of a node, and what they are without each row; return the number of features.
+def begin_node(n_outputs, rows, pairs, first, last, every, start, trainer):
+    """Running sums and start weights of a node, and start scores without every so many rows; return the number of
+    features.
 
     Mutates: trainer.
     """
     n = gather(rows, pairs, first, last, n_outputs, trainer)
     start_weights(n, n_outputs, start, trainer)
-    leave_out(n_outputs, start, rows, pairs, first, last, trainer)
+    leave_out(n_outputs, start, rows, pairs, first, last, every, trainer)
     if start.votes > 0.0:
         add_votes(n, n_outputs, start.votes, trainer)
     return n
@@ -310,14 +311,14 @@ def add_votes(n, n_outputs, votes, trainer):
 
 
 @device
-def leave_out(n_outputs, start, rows, pairs, first, last, trainer):
-    """What the start scores of each row lose at its true outputs without the row itself. Mutates: trainer.
+def leave_out(n_outputs, start, rows, pairs, first, last, every, trainer):
+    """What the start scores of every so many rows lose without the row itself. Mutates: trainer.
 
     If s is the running sum with the row x of weight w: (s - w x).x / |s - w x| in place of s.x / |s|, and the votes of
     the mass without w x.
     """
     end, sq_norm = np.int64(0), trainer.sq_norm
-    for q in range(first, last):
+    for q in range(first, last, every):
         i, true, at = pairs.row[q], pairs.true[q], end
         end += n_bits(true)
         trainer.begin[q - first], trainer.others[q - first] = at, 0.0
@@ -335,14 +336,15 @@ def leave_out(n_outputs, start, rows, pairs, first, last, trainer):
                     rest = max(sq_norm[c] - 2.0 * weight * product + weight * weight * own, 1e-6 * sq_norm[c])
                     lost += start.cosine * (product - weight * own) / math.sqrt(rest)
                 if start.votes > 0.0:
-                    lost += start.votes * lost_votes(rows, i, c, trainer)
+                    lost += trainer.others[q - first] + start.votes * lost_votes(rows, i, c, trainer)
                 trainer.left_out[at] = np.float32(lost)
                 at += 1
 
 
 @device
 def lost_votes(rows, i, c, trainer):
-    """Votes of row i for output c without the row in the sums, less those with it; -1: for an output that is not true.
+    """Votes of row i without the row in the sums, less those with it: for all outputs if c is -1, or in addition for
+    its true output c.
 
     Cost: O(non-zeros).
     """
@@ -350,13 +352,13 @@ def lost_votes(rows, i, c, trainer):
     weight, zero, lost = np.float32(rows.weight[i]), np.float32(0.0), 0.0
     for j in range(begin, stop):
         v, at = value(rows.batch, i, j) * rows.factor[i], trainer.opened.local[feature(rows.batch, j)]
-        mass, own = trainer.mass[at], abs(v) * weight
-        rest = max(mass - own, zero)
+        own = abs(v) * weight
         if c < 0:
-            lost += v * math.log((mass + VOTE_SMOOTHING) / (rest + VOTE_SMOOTHING))
+            mass = trainer.mass[at]
+            lost += v * math.log((mass + VOTE_SMOOTHING) / (max(mass - own, zero) + VOTE_SMOOTHING))
         else:
-            both = abs(trainer.total[at, c])
-            lost += v * (vote(max(both - own, zero), rest, trainer.usual[c]) - vote(both, mass, trainer.usual[c]))
+            both, smoothing = abs(trainer.total[at, c]), VOTE_SMOOTHING * trainer.usual[c]
+            lost += v * math.log((max(both - own, zero) + smoothing) / (both + smoothing))
     return lost
 
 
