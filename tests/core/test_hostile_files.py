@@ -460,6 +460,16 @@ def test_training_that_diverges_says_so(kind, learner):
     assert all(np.isfinite(array).all() for array in numbers)
 
 
+@pytest.mark.parametrize("options", [{"learner": SGD(rate=1.0)}, {"learner": AdaGrad(rate=1.0)}, {"arity": 4}], ids=str)
+def test_routers_of_the_recall_tree_that_diverge_say_so(options):
+    """Here the weights of routers become infinite while the scores of labels are finite."""
+    X, y = rows(400, 20)
+    options = {"learner": SGD(rate=1.0)} | options
+    model, weights = RecallTreeClassifier(random_state=0, **options), np.full(400, 1e9)
+    with pytest.raises(ValueError, match=r"Training diverged: .* Use a lower learning rate"):
+        model.partial_fit(X * np.float32(1e-30), y, sample_weight=weights)
+
+
 def test_a_fit_that_diverges_keeps_the_model_before(tmp_path):
     X, y = rows(200, 12)
     model = OneAgainstAllClassifier(learner=SGD(rate=1e6), random_state=0).fit(X, y)

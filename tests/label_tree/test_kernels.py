@@ -109,6 +109,17 @@ def test_rows_beyond_one_block_are_predicted_alike():
     np.testing.assert_array_equal(many.work, np.tile(few.work, (90, 1)))
 
 
+@pytest.mark.parametrize("capacity", [5, 16, 32])  # of the arrays, which a model file does not keep
+def test_labels_with_equal_scores_stay_in_the_order_of_the_first_tree(capacity):
+    order = np.array([3, 0, 4, 1, 2])
+    labels, scores = np.full((2, 1, capacity), -1, np.int32), np.full((2, 1, capacity), -0.5)
+    labels[0, 0, :5], labels[1, 0, :5] = order, order[::-1]
+    best, best_scores = np.empty((1, 5), np.int32), np.empty((1, 5))
+    kernel.merge_batch(labels, scores, False, best, best_scores)
+    np.testing.assert_array_equal(best[0], order)
+    np.testing.assert_allclose(best_scores, -0.5)
+
+
 # -- online: one row -------------------------------------------------------------------------------------------
 
 

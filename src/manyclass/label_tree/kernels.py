@@ -437,15 +437,15 @@ def merge_batch(labels, scores, joint, best, best_scores):
     size = np.int64(16)
     while size < 2 * labels.shape[0] * labels.shape[2]:
         size *= 2
-    table, total = np.full(size, -1, np.int32), np.empty(size)
+    table, place, total = np.full(size, -1, np.int32), np.empty(size, np.int32), np.empty(size)
     for r in range(len(best)):
-        _merge_row(labels, scores, r, joint, best[r], best_scores[r], table, total)
+        _merge_row(labels, scores, r, joint, best[r], best_scores[r], table, place, total)
 
 
 @device
-def _merge_row(labels, scores, r, joint, best, best_scores, table, total):
+def _merge_row(labels, scores, r, joint, best, best_scores, table, place, total):
     n_trees, _, most = labels.shape
-    mask = len(table) - 1
+    mask, n_found = len(table) - 1, np.int64(0)
     for t in range(n_trees):
         n = np.int64(0)  # `most` depends on the capacity of the arrays, and the sum must not, to the last bit
         while n < most and labels[t, r, n] >= 0:
@@ -458,12 +458,14 @@ def _merge_row(labels, scores, r, joint, best, best_scores, table, total):
                 at = (at + 1) & mask
             if table[at] < 0:
                 table[at], total[at] = label, 0.0
+                place[n_found] = at
+                n_found += 1
             total[at] += math.exp(scores[t, r, c] - norm) / n_trees
     size = np.int64(0)
-    for at in range(len(table)):
-        if table[at] >= 0:
-            size = offer(best, best_scores, size, table[at], total[at])
-            table[at] = -1
+    for k in range(n_found):  # not in the order of the table, whose size depends on `most`: it decides between equals
+        at = place[k]
+        size = offer(best, best_scores, size, table[at], total[at])
+        table[at] = -1
     for rank in range(len(best)):
         if rank < size:
             best_scores[rank] = math.log(max(best_scores[rank], 1e-300))

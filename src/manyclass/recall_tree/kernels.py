@@ -440,7 +440,9 @@ def train_tree_row(nodes, scale, seen, example, options, scratch, lists, r):
         seen.n_labels[0] += 1
     seen.n_rows[0] += 1
     step = pace(options.router_update, options.router_rate, scale, example.sq_norm)
-    node = update_tree(nodes, seen.n_labels[0], example, step, scale, options, scratch.fan)
+    node, routes = update_tree(nodes, seen.n_labels[0], example, step, scale, options, scratch.fan)
+    if not math.isfinite(routes):
+        seen.mass[0] = np.nan  # training diverged, see `count_prediction`
     # DIFFERS [RT Alg. 2]: the candidates of the prediction learn too, not only those of the training path: the row
     # meets them when it comes back without its label. With ONE_LIST only those of the training path learn, so that all
     # of them are listed again.
@@ -451,13 +453,14 @@ def train_tree_row(nodes, scale, seen, example, options, scratch, lists, r):
 
 @inlined
 def update_tree(nodes, n_labels, example, step, scale, options, fan):
-    """Descend with an example, update routers and counts on the way and return the node where it stops [RT Alg. 2].
+    """Descend with an example, update routers and counts on the way [RT Alg. 2].
 
+    Return the node where it stops and the sum of the scores of the routers, which is finite unless training diverged.
     Mutates: nodes, fan. Cost: O(depth x (non-zeros + candidates)).
     """
     tree = nodes.tree
     limit = depth_limit(n_labels, nodes.candidates.label.shape[1], options)
-    node, child = np.int64(-1), ROOT
+    node, child, routes = np.int64(-1), ROOT, 0.0
     # DIFFERS [RT Alg. 2]: the root is counted too; printed, its histogram stays empty and Alg. 3 divides by 0.
     while True:
         update_candidates(nodes, nodes.entropies, child, example, options)
@@ -471,12 +474,16 @@ def update_tree(nodes, n_labels, example, step, scale, options, fan):
             if not has_children(tree, node):
                 add_children(tree, node, options.arity)
             child = update_routers(nodes, node, example, step, scale, options, fan)
+            for c in range(options.arity):
+                routes += fan.route[c]
         else:
-            side = LEFT if update_router(nodes, nodes.entropies, node, example, step, scale, options) > 0.0 else RIGHT
+            route = update_router(nodes, nodes.entropies, node, example, step, scale, options)
+            routes += route
+            side = LEFT if route > 0.0 else RIGHT
             child = np.int64(tree.children[node, side])
             if child < 0:  # DIFFERS [RT §2.2]: nodes are created when first visited
                 child = add_child(tree, node, side)
-    return node
+    return node, routes
 
 
 @inlined
