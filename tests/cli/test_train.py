@@ -347,9 +347,11 @@ def test_amounts_of_memory_have_a_unit(call, digits, size):
 def test_the_memory_of_the_process_is_limited(call, digits):
     words = ("train", "train.svm", "--model", "m", "--epochs", "1", "--max-memory")
     result = call(*words, "1MB")
-    assert result.code == 1 and "but max_memory is 1MB. To fit it: use max_memory=" in result.err
+    assert result.code == 1 and "but --max-memory is 1MB. To fit it: use --max-memory " in result.err
     assert "use a larger one" in call(*words, "8GB", "--row-memory", "1B").err  # few features: row by row
     assert not os.path.exists("m")
+    for algorithm, end in (("recall-tree", "--row-memory limits what its rows take."), ("spectral-tree", "of memory.")):
+        assert call(*words, "8GB", "--algorithm", algorithm).err.endswith(f"{end}\n")
     assert call(*words, "8GB").code == 0 and load_model("m").max_memory == "8GB"
 
 
@@ -357,6 +359,7 @@ def test_the_options_of_an_algorithm_are_listed(call):
     result = call(*SVM, "--algorithm", "label-tree", "-o", "help")
     assert result.code == 0 and "  arity=16  " in result.out and "  beam=" in result.out
     assert "max_memory" not in result.out and not os.path.exists("m")
+    assert "  table_bits=24  " in call(*SVM, "--algorithm", "recall-tree", "-o", "help").out  # of the command line
 
 
 def test_missing_and_empty_files_are_reported(call, digits, tmp_path):

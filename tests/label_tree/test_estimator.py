@@ -478,6 +478,7 @@ def test_the_estimate_of_memory_with_rows_and_non_zeros_is_near_the_truth(severa
     estimate = model.estimate_memory(20_000, len(model.classes_), **size)
     assert 0.5 <= estimate / model.n_bytes_ <= 2.0
     assert model.estimate_memory(20_000, 300, sparse=True, multilabel=several) > 4 * estimate
+    assert model.estimate_memory(20, 300, n_rows=50) == model.estimate_memory(20, 300)  # dense nodes have all features
     with pytest.raises(ValueError, match="n_rows"):
         model.estimate_memory(20_000, 300, n_nonzero=3)
     with pytest.raises(ValueError, match="n_nonzero"):

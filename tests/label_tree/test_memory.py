@@ -83,6 +83,25 @@ def test_a_refused_fit_changes_nothing(text):
             LabelTreeClassifier(max_memory=wrong).fit(X, y)
 
 
+def test_the_threshold_is_learned_within_the_limit_or_stays_one_half(monkeypatch):
+    X, y = wide_text(2000, 30, 20, 500)
+    Y, given = np.eye(30, dtype=int)[y], []
+
+    def no_room(options, problem, n_jobs, max_memory):
+        given.append(max_memory)
+        if len(given) > 1:
+            raise MemoryError("fit would take about 9GB")
+        return limits(options, problem, n_jobs, max_memory)
+
+    monkeypatch.setattr(module, "limits", no_room)
+    with pytest.warns(RuntimeWarning, match="The threshold stays 0.5, it could not be learned: fit would take"):
+        model = LabelTreeClassifier(random_state=0, n_epochs=1, max_memory="8GB").fit(X, Y)
+    assert given == [8 * 10**9] * 2
+    monkeypatch.undo()
+    fixed = LabelTreeClassifier(random_state=0, n_epochs=1, threshold=0.5).fit(X, Y)
+    assert model.threshold_ == 0.5 and np.array_equal(model.predict(X), fixed.predict(X))
+
+
 PROBLEM = Problem(136_000, 670_000, Size(490_000, 75.0, 5.5), True, 136_000)  # as Amazon-670K
 
 
@@ -93,6 +112,13 @@ def test_fewer_threads_take_less_memory():
     assert limits(options, PROBLEM, 64, None) == (64, np.inf, False)
     assert limits(options, PROBLEM, 64, held + needed[2] + 10**8).n_jobs == 64
     assert limits(options, PROBLEM, 64, held + needed[1] + 10**8).n_jobs < 64
+
+
+def test_finished_trees_count_while_the_next_one_is_made():
+    dense = Problem(2000, 50_000, Size(60_000, 2000.0, 1.0), False, 2000)
+    one, four = (needs_of(configure(arity=16, beam=10, n_trees=n_trees), dense) for n_trees in (1, 4))
+    assert one.finished == 0 and four.finished == pytest.approx(3 * one.weights, rel=0.01)
+    assert four.grouping == one.grouping and four.peak(1) > four.grouping + 3 * one.weights
 
 
 def test_pairs_go_to_temporary_files_before_fit_refuses():

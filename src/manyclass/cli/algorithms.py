@@ -68,7 +68,7 @@ def make_estimator(algorithm: str, options: Sequence[str], seed: int) -> Any:
 
 def option_help(algorithm: str) -> str:
     """A table of the options of an algorithm: default values and allowed values."""
-    estimator = ESTIMATORS[algorithm]()
+    estimator = make_estimator(algorithm, [], 0)
     lines = [f"Options of {algorithm}, with their default values:"]
     for name, value in estimator.get_params(deep=False).items():
         if name not in _OTHER_FLAGS:

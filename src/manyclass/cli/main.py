@@ -213,8 +213,8 @@ def train(
         str | None,
         memory_option(
             "Limit of the memory of the process, such as 8GB. Training uses temporary files or fewer threads to keep "
-            "to it; if that is not enough, it stops before it begins and says what would fit. For label trees that "
-            "learn all rows at once."
+            "to it; if that is not enough, it stops and says what would fit. For label trees that learn all rows at "
+            "once."
         ),
     ] = None,
     row_memory: Annotated[

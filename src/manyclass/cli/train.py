@@ -10,6 +10,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shlex
 import signal
 import sys
@@ -36,7 +37,7 @@ from .messages import INTERRUPTED, CommandError, note, notice_if_slow, printable
 from .rows import Features, PipeRows, RowStore, arrays_of, take, warn_sorted
 
 DEFAULT_EPOCHS = 5
-_ROW_BYTES = 2**30  # of rows in memory
+_ROW_BYTES = 10**9  # of rows in memory
 _DISAGREE = 0.1  # difference of held-out and progressive error that is not by chance
 _BATCH = 1 << 10  # rows learned before the next check for an interrupt
 _FINGERPRINT = 1 << 20  # bytes at the start and at the end of a file
@@ -314,7 +315,8 @@ def _print_algorithm(trained: Trained, how: str) -> None:
 
 def _limit(estimator: Any, algorithm: str, max_memory: str) -> None:
     if not hasattr(estimator, "max_memory"):
-        raise CommandError(f"--max-memory: {algorithm} has no limit of memory. --row-memory limits what its rows take.")
+        other = " --row-memory limits what its rows take." if learns_online(estimator) else ""
+        raise CommandError(f"--max-memory: {algorithm} has no limit of memory.{other}")
     estimator.set_params(max_memory=max_memory)
 
 
@@ -473,6 +475,9 @@ def _fit(plan: Plan, trained: Trained, store: RowStore) -> None:
     except KeyboardInterrupt:
         stderr.print("Interrupted; nothing was saved. With --online, training can be interrupted and resumed.")
         raise SystemExit(INTERRUPTED) from None
+    except MemoryError as error:  # its message names the option of the estimator
+        words = re.sub("max_memory='(.*?)'", r"--max-memory \1", str(error)).replace("max_memory", "--max-memory")
+        raise CommandError(f"not enough memory: {words}") from error
     trained.count(y)
     clf.set_params(n_jobs=1)
     n_epochs = int(getattr(clf, "n_epochs_", plan.n_epochs))

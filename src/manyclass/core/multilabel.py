@@ -1,5 +1,6 @@
 """Classifiers that learn all rows at once in `fit`, and accept several labels per row as a matrix of zeros and ones."""
 
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
@@ -73,9 +74,11 @@ class MultilabelClassifier(ManyClassifier):
         if len(held) < FEWEST or not truth.nnz:
             return
         part: Any = clone(self).set_params(**params_for_threshold(rng))
-        if hasattr(part, "max_memory"):
-            part.max_memory = None  # it takes less than the model that is trained by now
-        part.fit(X[learned], matrix[learned], weights[learned])
+        try:
+            part.fit(X[learned], matrix[learned], weights[learned])
+        except MemoryError as error:
+            warnings.warn(f"The threshold stays 0.5, it could not be learned: {error}", RuntimeWarning, stacklevel=2)
+            return
         self._threshold = part._best_threshold(X[held], labels_of(truth))
 
     def _best_threshold(self, X, truth: Labels) -> float:

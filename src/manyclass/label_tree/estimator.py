@@ -431,7 +431,8 @@ class LabelTreeClassifier(MultilabelClassifier):
         multilabel : bool, default=False
             Whether y will be a matrix; options that are "auto" depend on it.
         n_rows : int, optional
-            Number of training rows. By default, every node is assumed to get all features.
+            Number of training rows, for sparse data. By default, every node is assumed to get all features, as it does
+            with dense data.
         n_nonzero : float, optional
             Average number of non-zeros per row; requires `n_rows`. Default: all features.
         n_labels : float, default=1.0
@@ -464,7 +465,7 @@ class LabelTreeClassifier(MultilabelClassifier):
             if not isinstance(n_labels, Real) or not 0 < as_float(n_labels) <= n_classes:
                 raise ValueError(f"n_labels must be a number above 0 and up to n_classes, got {n_labels!r}.")
             size = Size(int(n_rows), float(n_nonzero), float(n_labels))
-        return memory(options, int(n_features), int(n_classes), size)
+        return memory(options, int(n_features), int(n_classes), size if sparse else None)
 
 
 MOST_FITTED = 64  # outputs per node in `fit`

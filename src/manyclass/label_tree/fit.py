@@ -65,7 +65,7 @@ _N_SCORED = 1 << 12  # ... about how many of them are scored
 # Weights of sparse rows are left out up to the absolute value 4 / rows per label, at least 0.1 and at most 1, and those
 # of routers up to 0.9 times it. On held-out rows of text, 1 is more accurate than 0.1 with 4 rows per label; 0.4 is
 # less accurate with 18. For routers 0.9 is as accurate as 0.7 on seven sets, with up to 19 % fewer bytes, and 1 is less
-# accurate on one.
+# accurate on one. Above `_LONG` non-zeros per row the limit is lower.
 _SMALLEST, _LEAST, _MOST, _ROUTERS = 4.0, 0.1, 1.0, 0.9
 _LONG = 256.0  # non-zeros per row above which the threshold is lower
 MOST_RECORDS = 1 << 18  # blocks that one call of the trainer may write: bounds its memory
@@ -74,10 +74,11 @@ _NEWTON_STEPS, _PENALTY = 50, 1e-3  # of the calibration
 _MANY, _EVERY = 1 << 14, 7  # rows of a regression that begins with a part of them: every seventh
 _LOW_LOSS = 1.0  # of held-out rows: 0.1 to 0.6 on sets where a stronger C helps, above 1.1 where it does not
 _N_SHARES = 2  # of the sampled nodes, for which threads choose C; each requires a dense matrix of weights
-_FEWEST_PAIRS, _MOST_PAIRS = 3072, 1 << 18  # (node, row) pairs of the nodes that are sampled for C and nearest rows
+_FEWEST_PAIRS, _MOST_PAIRS = 4096, 1 << 18  # (node, row) pairs of the nodes that are sampled for C and nearest rows
 # Share of the pairs that are sampled, and of their rows that are held out. The ratio of distances and scores depends on
 # the number of rows, so fewer are held out for it.
-_FOR_C, _FOR_NEIGHBORS = (1 / 8, 1 / 3), (1 / 5, 1 / 5)
+_FOR_C, _FOR_NEIGHBORS = (1 / 5, 1 / 3), (1 / 5, 1 / 5)
+_ROWS_SCORED = 1 << 9  # held-out rows at a time
 _MOST_DISTANCES = 1 << 26  # of held-out rows to the rows of a leaf
 FEW_LABELS = 512  # for which an exact decomposition is fast
 _LABELS_AT_A_TIME = 1 << 12  # whose sums of dense rows are in memory together
@@ -241,9 +242,9 @@ def _strength(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start, leaf:
 
 
 def _is_lower(losses: np.ndarray, others: np.ndarray) -> bool:
-    """Whether losses of the same rows are lower, by more than one standard error."""
+    """Whether losses of the same rows are lower, by more than two standard errors."""
     gains = others - losses
-    return bool(gains.sum() > np.linalg.norm(gains))
+    return bool(gains.sum() > 2.0 * np.linalg.norm(gains))
 
 
 @one_blas_thread
@@ -288,17 +289,23 @@ def _held_out(pieces: list, most: int, rng: np.random.Generator, share: float) -
 
 
 def _held_out_scores(piece: Piece, held: Pairs, tree: LabelTree, blocks: PackedBlocks, n_features: int) -> Iterator:
-    """(node, rows, scores, which outputs are true) of the held-out rows of each node."""
-    X, factor = as_matrix(rows_at(piece.rows.batch, held.row), n_features), piece.rows.factor[held.row, None]
-    weight = np.zeros((n_features, blocks.bias.shape[1]), np.float32)
+    """(node, rows, scores, which outputs are true) of the held-out rows of each node, some at a time."""
     for node in np.unique(held.node):
         own, size = np.flatnonzero(held.node == node), int(tree.size[node])
-        feature = blocks.feature[slice(*blocks.first[node : node + 2])]
-        weight[feature] = weights_of(blocks, node)
-        scores = (X[own] @ weight) * factor[own] + blocks.bias[node]
-        weight[feature] = 0.0
-        true = (held.true[own, None] >> np.arange(size, dtype=np.uint64) & np.uint64(1)).astype(bool)
-        yield node, held.row[own], scores[:, :size], true
+        feature, trained = blocks.feature[slice(*blocks.first[node : node + 2])], weights_of(blocks, node)
+        for some in np.array_split(own, 1 + len(own) // _ROWS_SCORED):
+            row = held.row[some]
+            X, used = as_matrix(rows_at(piece.rows.batch, row), n_features), np.arange(n_features)
+            if sp.issparse(X):
+                used, number = np.unique(X.indices, return_inverse=True)
+                X = sp.csr_array((X.data, number, X.indptr), shape=(len(row), len(used)))
+            at = np.searchsorted(feature, used)
+            known = np.append(feature, -1)[at] == used
+            weight = np.zeros((len(used), blocks.bias.shape[1]), np.float32)
+            weight[known] = trained[at[known]]
+            scores = (X @ weight) * piece.rows.factor[row, None] + blocks.bias[node]
+            true = (held.true[some, None] >> np.arange(size, dtype=np.uint64) & np.uint64(1)).astype(bool)
+            yield node, row, scores[:, :size], true
 
 
 def _neighbors(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start) -> Neighbors | None:

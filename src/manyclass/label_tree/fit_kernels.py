@@ -45,7 +45,7 @@ from .weights import (
 VOTE_SMOOTHING = np.float32(1.0)  # mass of usual outputs that every feature is assumed to have seen
 HINGE_CURVATURE, LOG_CURVATURE = 2.0, 0.25  # the largest second derivatives of the losses
 REST = 3  # epochs in which a row that needed no step is left out: most rows without a true output never need one
-# A node is trained when an epoch changes it less than this share of the first epoch.
+# A node is trained when an epoch changes it less than this share of the epoch that changed it most.
 TOLERANCE = 0.02
 
 
@@ -195,8 +195,8 @@ def _left_out_scores(tree, rows, pairs, start, every, out, trainer):
 
 @device
 def begin_node(n_outputs, rows, pairs, first, last, every, start, trainer):
-    """Running sums and start weights of a node, and start scores without every so many rows; return the number of
-    features.
+    """Running sums and start weights of a node, and for each `every`-th row what its start scores lose without it;
+    return the number of features.
 
     Mutates: trainer.
     """
@@ -312,7 +312,7 @@ def add_votes(n, n_outputs, votes, trainer):
 
 @device
 def leave_out(n_outputs, start, rows, pairs, first, last, every, trainer):
-    """What the start scores of every so many rows lose without the row itself. Mutates: trainer.
+    """What the start scores of each `every`-th row lose without the row itself. Mutates: trainer.
 
     If s is the running sum with the row x of weight w: (s - w x).x / |s - w x| in place of s.x / |s|, and the votes of
     the mass without w x.
@@ -370,7 +370,7 @@ def train_node(n_outputs, bias, rows, pairs, first, last, options, trainer):
     """
     n_rows, batch, factors = last - first, rows.batch, rows.factor
     local, weight, score, step = trainer.opened.local, trainer.opened.weight, trainer.score, trainer.step
-    seed, changed_first = options.seed + 7919 * (pairs.node[first] + 1), 0.0
+    seed, most_changed = options.seed + 7919 * (pairs.node[first] + 1), 0.0
     margin, curvature = np.float32(options.margin), HINGE_CURVATURE if options.margin > 0.0 else LOG_CURVATURE
     for k in range(n_rows):
         trainer.due[k] = 0
@@ -400,8 +400,8 @@ def train_node(n_outputs, bias, rows, pairs, first, last, options, trainer):
                     step[c] *= np.float32(strength)
                 step_row(batch, i, factors[i], local, weight, bias, step, options.bias_rate)
                 trainer.due[k] = 0
-        changed_first = max(changed, changed_first)
-        if changed <= TOLERANCE * changed_first:
+        most_changed = max(changed, most_changed)
+        if changed <= TOLERANCE * most_changed:
             return
 
 

@@ -86,14 +86,15 @@ class Needs(NamedTuple):
     pairs: float  # while nodes are trained
     thread: float  # of each thread that trains
     weights: float
+    finished: float  # weights of all trees but the last
     kept: float  # rows that the model keeps
 
     def peak(self, n_jobs: int) -> int:
         """The most at the same time."""
         stages = (
-            self.grouping + (n_jobs - 1) * self.grouping_thread,
-            self.router_pairs,
-            self.leaf_pairs + self.weights / 2,  # about half of them are those of routers
+            self.grouping + (n_jobs - 1) * self.grouping_thread + self.finished,
+            self.router_pairs + self.finished,
+            self.leaf_pairs + (self.weights + self.finished) / 2,  # about half of those of a tree are of routers
             self.pairs + _COPIED * self.kept,
             self.pairs + n_jobs * self.thread + self.weights + self.kept,
             self.pairs + _JOINED * self.weights + self.kept,
@@ -106,6 +107,7 @@ def needs_of(options: Options, problem: Problem, spill: bool = False) -> Needs:
     n_features, n_classes, size, sparse, n_used = problem
     n_rows, n_labels, width = size.n_rows, size.n_rows * size.n_labels, width_of(options)
     n_reached = n_rows * min(options.beam, -(-n_classes // options.arity)) + n_labels
+    weights = memory(options, n_used, n_classes, size if sparse else None)
     return Needs(
         24 * (n_rows + n_labels),
         _grouping(options, problem),
@@ -115,8 +117,9 @@ def needs_of(options: Options, problem: Problem, spill: bool = False) -> Needs:
         24 * max(n_rows, n_reached / _CHUNKS) if spill else 24 * n_reached,
         min(MOST_RECORDS, max(n_used, n_rows * size.n_nonzero)) * (6 + 2 * width)  # the weights of some nodes
         + 8 * n_features + 8 * width * n_used  # the node that is trained
-        + n_rows * (28 + 4 * width),  # its rows: the root has all of them
-        memory(options, n_used, n_classes, size if sparse else None) + 12 * (n_features - n_used),
+        + n_rows * (28 + 4 * width) + 4 * n_labels,  # its rows: the root has all of them
+        weights + 12 * (n_features - n_used),
+        weights * (1 - 1 / options.n_trees),
         0 if sparse or options.multilabel or not options.neighbors else kept_bytes(n_rows, n_features, n_classes),
     )
 
