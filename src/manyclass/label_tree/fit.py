@@ -73,7 +73,7 @@ _POWER_STEPS, _SWEEPS = 2, 10  # of the randomised SVD, of two-means
 _NEWTON_STEPS, _PENALTY = 50, 1e-3  # of the calibration
 _MANY, _EVERY = 1 << 14, 7  # rows of a regression that begins with a part of them: every seventh
 _LOW_LOSS = 1.0  # of held-out rows: 0.1 to 0.6 on sets where a stronger C helps, above 1.1 where it does not
-_N_SHARES = 2  # of the sampled nodes, for which threads choose C; each requires a dense matrix of weights
+_N_SHARES = 2  # of the sampled nodes, for which threads choose C
 _FEWEST_PAIRS, _MOST_PAIRS = 4096, 1 << 18  # (node, row) pairs of the nodes that are sampled for C and nearest rows
 # Share of the pairs that are sampled, and of their rows that are held out. The ratio of distances and scores depends on
 # the number of rows, so fewer are held out for it.
