@@ -241,12 +241,31 @@ def test_leaves_of_labels_are_checked(tmp_path):
 # -- errors that say what is wrong ---------------------------------------------------------------------------------
 
 
+def wide_features(arrays, first):
+    """The features of a label tree with 32 bits; the first one is changed."""
+    features = arrays["blocks.feature"].astype(np.int32)
+    features[0] = first
+    return {"blocks.feature": features}
+
+
+def more_pages(arrays):
+    """Two pages for each node, the second one empty, although the features fit into one."""
+    first = arrays["blocks.first"]
+    return {"blocks.first": np.append(np.repeat(first[1:], 2)[::-1], first[0])[::-1].copy()}
+
+
 @pytest.mark.parametrize(
     ("kind", "how", "message"),
     [
         (LabelTreeClassifier, lambda a, m: a["blocks.first"].__setitem__(1, 2**62), "blocks.first"),
         (LabelTreeClassifier, lambda a, m: a["blocks.begin"].__setitem__(0, 2**32 - 1), "blocks.begin"),
-        (LabelTreeClassifier, lambda a, m: a["blocks.feature"].__setitem__(0, 2**31 - 1), "blocks.feature"),
+        (LabelTreeClassifier, lambda a, m: a["blocks.feature"].__setitem__(0, 2**16 - 1), "blocks.feature"),
+        (LabelTreeClassifier, lambda a, m: a["blocks.feature"].__setitem__(1, 0), "blocks.feature"),
+        (LabelTreeClassifier, lambda a, m: a.update(wide_features(a, 2**31 - 1)), "blocks.feature"),
+        (LabelTreeClassifier, lambda a, m: a.update(wide_features(a, -1)), "blocks.feature"),
+        (LabelTreeClassifier, lambda a, m: a.update(more_pages(a)), "blocks.first"),
+        (LabelTreeClassifier, lambda a, m: a.update(more_pages(a) | wide_features(a, 0)), "blocks.first"),
+        (LabelTreeClassifier, lambda a, m: a.update({"blocks.first": a["blocks.first"][:1]}), "blocks.first"),
         (MlomTreeClassifier, lambda a, m: a.update({n: a[n][:1] for n in a if n.startswith("nodes.")}), "nodes has 1"),
         (MlomTreeClassifier, lambda a, m: a["tree.n_nodes"].__setitem__(0, 10**6), "tree.n_nodes"),
         (RecallTreeClassifier, lambda a, m: a["table.mass"].__setitem__(a["table.key"] >= 0, -1000.0), "table.mass"),

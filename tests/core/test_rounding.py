@@ -131,7 +131,7 @@ def test_a_hashed_table_as_wide_as_the_features_has_no_feature_in_a_column(preci
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, (1 << 20) - 1, (1 << 20) + 65])
 @pytest.mark.parametrize("precision", ROUNDED)
 def test_any_number_of_weights(n, precision):
-    blocks = make(PackedBlocks, node_end=2, entry=0, run_of_entries=0, part=1, value=n, node=1, place=16)
+    blocks = make(PackedBlocks, page_end=2, entry=0, run_of_entries=0, part=1, value=n, node=1, place=16)
     blocks.value[:] = 8000 * np.random.default_rng(0).uniform(-1, 1, size=n)
     state = {"scale": make(Scale, feature=3), "blocks": blocks}
     arrays, back = there_and_back(state, precision)

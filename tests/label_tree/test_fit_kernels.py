@@ -59,7 +59,7 @@ def test_training_of_nodes_equals_reference(seed, sparse, n_outputs, votes, smal
     counts = np.zeros(5, np.int64)
     counts[nodes], steps = out.n_features, np.zeros(5, np.float32)
     steps[nodes], bias[nodes] = out.step, out.bias
-    blocks = packed(np.append(0, np.cumsum(counts)), bias, steps, feature[:used], lanes[:used], value[:n_values])
+    blocks = packed(counts[:, None], bias, steps, feature[:used].astype("u2"), lanes[:used], value[:n_values])
     for k, node in enumerate(nodes):
         mine = slice(pointer[k], pointer[k + 1])
         orders = np.empty((3, len(rows[mine])), np.int64)

@@ -12,6 +12,7 @@ from manyclass.core.inputs import Csr, Dense
 from manyclass.core.state import make, resize
 from manyclass.label_tree import weights as kernel
 from manyclass.label_tree.weights import Blocks, make_scratch
+from tests.reference.label_tree_states import as_batch
 
 N_NODES, N_FEATURES = 4, 40
 WIDTHS = pytest.mark.parametrize("width", [16, 32])
@@ -233,7 +234,8 @@ def packed_blocks(width, *known):
     steps, step = zip(*(kernel.in_steps(part[part != 0]) for part in parts), strict=True)
     bias = rng.standard_normal((len(known), width)).astype(np.float32)
     features, lanes = np.concatenate(known).astype(np.int32), bits.sum(2, dtype=np.uint16)
-    return kernel.packed(first, bias, np.array(step), features, lanes, np.concatenate(steps)), dense
+    counts, features = kernel.in_pages(np.diff(first), features, *kernel.pages_for([features]))
+    return kernel.packed(counts, bias, np.array(step), features, lanes, np.concatenate(steps)), dense
 
 
 @WIDTHS
@@ -267,6 +269,56 @@ def test_weights_and_squares_of_packed_blocks(width):
     np.testing.assert_allclose(squares, (dense[3:].astype(float) ** 2).sum(axis=0), rtol=1e-3)
     np.testing.assert_allclose(kernel.weights_of(blocks, 1), dense[3:], **rounded)
     assert np.abs(blocks.value).max() == kernel.STEPS
+
+
+@pytest.mark.parametrize(("distance", "pages", "kind"), [(1, 1, "u2"), (9_000, 6, "u2"), (10**7, 1, "i4")])
+def test_features_in_pages_and_with_32_bits_give_the_same_scores(distance, pages, kind):
+    """Features 0, 1, 2, ... of the rows and of the nodes become 0, `distance`, 2 x `distance`, ..."""
+    known = np.arange(0, N_FEATURES, 3), np.arange(5, N_FEATURES), np.zeros(0, int), np.array([7])
+    near, dense = packed_blocks(16, *known)
+    far, same = packed_blocks(16, *(distance * own for own in known))
+    assert (kernel.n_pages(far), far.feature.dtype) == (pages, np.dtype(kind))
+    np.testing.assert_array_equal(same, dense)
+    X = random_rows()[0]
+    X[:, 3::4] = 0  # the rows do not have all features
+    X = sp.csr_array(np.vstack([X, X[::-1]]))
+    moved = sp.csr_array((X.data, X.indices * distance, X.indptr), shape=(X.shape[0], N_FEATURES * distance))
+    unsorted = moved[:1].copy()
+    unsorted.data, unsorted.indices = unsorted.data[::-1].copy(), unsorted.indices[::-1].copy()
+    opened = kernel.make_open_node(np.int64(X.shape[1]), np.int64(N_FEATURES), np.int64(16))
+    for node, own in enumerate(known):
+        assert kernel.n_known(far, node) == len(own)
+        np.testing.assert_array_equal(kernel.features_of(far, np.array([node])), distance * own)
+        found, expected = np.zeros((2, N_FEATURES, 16), np.float32)
+        kernel.find_weights(far, node, (distance * np.arange(N_FEATURES)).astype(np.int32), found)
+        expected[own] = kernel.weights_of(near, node)
+        np.testing.assert_array_equal(found, expected)
+        assert kernel.number_packed(near, np.int64(node), opened) == len(own)
+        for i in range(X.shape[0]):
+            expected, numbered, out = np.full((3, 16), np.nan, np.float32)
+            kernel.score_packed(near, np.int64(node), as_batch(X, True), i, np.float32(0.5), expected)
+            kernel.score_numbered_packed(
+                near, np.int64(node), as_batch(X, True), i, np.float32(0.5), opened, numbered
+            )
+            kernel.score_packed(far, np.int64(node), as_batch(moved, True), i, np.float32(0.5), out)
+            np.testing.assert_array_equal(out, expected)
+            np.testing.assert_array_equal(numbered, expected)
+        kernel.score_packed(far, np.int64(node), as_batch(unsorted, True), 0, np.float32(0.5), out)
+        kernel.score_packed(near, np.int64(node), as_batch(X, True), 0, np.float32(0.5), expected)
+        np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)  # another order of the terms
+        kernel.close_node(opened, np.int64(len(own)))
+    everything = np.concatenate([distance * own for own in known])
+    np.testing.assert_array_equal(kernel.features_of(far, np.arange(len(known))), everything)
+
+
+def test_features_that_are_not_sorted_are_found():
+    first = np.array([0, 2, 3, 5, 5])  # two nodes of two pages
+    good, n_features = np.array([4, 9, 1, 4, 65535], np.uint16), 65536 + 2
+    assert kernel.first_unsorted(first, good, 2, n_features) == -1
+    for at, wrong in ((1, 4), (2, 2), (4, 4), (4, 3)):
+        features = good.copy()
+        features[at] = wrong
+        assert kernel.first_unsorted(first, features, 2, n_features) == at
 
 
 def test_weights_too_small_for_a_step_are_zero():

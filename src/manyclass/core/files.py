@@ -27,7 +27,7 @@ from .state import unflatten
 from .taxonomy import TaxonomyArrays, check_taxonomy
 from .validation import check_before_conversion, check_text
 
-FORMAT_VERSION = 4  # of the metadata and the meaning of the arrays; all versions up to this one can be read
+FORMAT_VERSION = 5  # of the metadata and the meaning of the arrays; all versions up to this one can be read
 
 _LEARNERS = {learner.__name__: learner for learner in learners.BY_NAME.values()}
 # Groups that a model of any algorithm may have, besides `replay`.

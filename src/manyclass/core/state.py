@@ -23,6 +23,7 @@ class Field(NamedTuple):
     # feature. Empty: never rounded.
     rounds: str = ""
     limit: float = float("inf")  # of the absolute value of a number in a file
+    wide: str = ""  # another type that the array may have, for larger numbers
 
 
 Array = np.ndarray
@@ -209,10 +210,11 @@ def _checked(name: str, arrays: dict[str, np.ndarray], fields: dict[str, Field])
     sizes = {"one": 1}
     for field, how in fields.items():
         array = arrays[field]
-        if array.dtype != np.dtype(how.dtype) or array.ndim != len(how.dims):
+        kinds = [np.dtype(kind) for kind in (how.dtype, how.wide) if kind]
+        if array.dtype not in kinds or array.ndim != len(how.dims):
             raise ModelFormatError(
                 f"array {name}.{field} is {array.ndim}-dimensional {array.dtype}, not {len(how.dims)}-dimensional "
-                f"{np.dtype(how.dtype)}."
+                f"{kinds[0]}."
             )
         for dim, size in zip(how.dims, array.shape, strict=True):
             if sizes.setdefault(dim, size) != size:

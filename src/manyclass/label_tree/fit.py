@@ -52,7 +52,18 @@ from .parts import (
     values_of,
     work_of,
 )
-from .weights import LANES, SIZES, Blocks, PackedBlocks, packed, weights_of
+from .weights import (
+    LANES,
+    SIZES,
+    Blocks,
+    PackedBlocks,
+    features_of,
+    find_weights,
+    in_pages,
+    n_pages,
+    packed,
+    pages_for,
+)
 
 N_DIMS = 64  # in which labels are grouped
 FEW_ROWS = 3.0  # per label: up to here votes have their full weight
@@ -292,17 +303,14 @@ def _held_out_scores(piece: Piece, held: Pairs, tree: LabelTree, blocks: PackedB
     """(node, rows, scores, which outputs are true) of the held-out rows of each node, some at a time."""
     for node in np.unique(held.node):
         own, size = np.flatnonzero(held.node == node), int(tree.size[node])
-        feature, trained = blocks.feature[slice(*blocks.first[node : node + 2])], weights_of(blocks, node)
         for some in np.array_split(own, 1 + len(own) // _ROWS_SCORED):
             row = held.row[some]
-            X, used = as_matrix(rows_at(piece.rows.batch, row), n_features), np.arange(n_features)
+            X, used = as_matrix(rows_at(piece.rows.batch, row), n_features), np.arange(n_features, dtype=np.int32)
             if sp.issparse(X):
                 used, number = np.unique(X.indices, return_inverse=True)
                 X = sp.csr_array((X.data, number, X.indptr), shape=(len(row), len(used)))
-            at = np.searchsorted(feature, used)
-            known = np.append(feature, -1)[at] == used
             weight = np.zeros((len(used), blocks.bias.shape[1]), np.float32)
-            weight[known] = trained[at[known]]
+            find_weights(blocks, node, used.astype(np.int32, copy=False), weight)
             scores = (X @ weight) * piece.rows.factor[row, None] + blocks.bias[node]
             true = (held.true[some, None] >> np.arange(size, dtype=np.uint64) & np.uint64(1)).astype(bool)
             yield node, row, scores[:, :size], true
@@ -531,8 +539,8 @@ def _columns_of(parts: list[Weights]) -> list[list]:
 def _routers(tree: LabelTree, blocks: PackedBlocks) -> Weights:
     """The weights of the inner nodes from blocks in which leaves have none."""
     nodes = np.flatnonzero(tree.is_leaf == 0)
-    counts = np.diff(blocks.first)[nodes]
-    entries = blocks.feature, blocks.lanes, blocks.value
+    counts = np.diff(blocks.first[:: n_pages(blocks)])[nodes]
+    entries = features_of(blocks, nodes), blocks.lanes, blocks.value
     return Weights(nodes, counts, *entries, blocks.step[nodes], blocks.bias[nodes])
 
 
@@ -540,14 +548,16 @@ def _join(tree: LabelTree, options: Options, columns: list[list]) -> PackedBlock
     """`join` from the fields of `Weights`. Mutates: columns, which are emptied: the weights are not held twice."""
     bias = np.where(tree.is_leaf[:, None] == 0, *(first_bias(options, leaf) for leaf in (False, True)))
     bias = np.repeat(bias, width_of(options), axis=1)
-    counts, step = np.zeros(len(bias), np.int64), np.zeros(len(bias), np.float32)
-    for nodes, n_features, *_, own_step, own_bias in zip(*columns, strict=True):
-        counts[nodes], step[nodes], bias[nodes] = n_features, own_step, own_bias
-    arrays, nothing = [], _untrained(counts[:0], 0, bias.shape[1], np.float32(0.0))
+    pages, kind = pages_for(columns[2])
+    counts, step = np.zeros((len(bias), pages), np.int64), np.zeros(len(bias), np.float32)
+    for k, (nodes, n_features, feature, _, _, own_step, own_bias) in enumerate(zip(*columns, strict=True)):
+        counts[nodes], columns[2][k] = in_pages(n_features, feature, pages, kind)
+        step[nodes], bias[nodes] = own_step, own_bias
+    arrays, nothing = [], _untrained(np.zeros(0, np.int64), 0, bias.shape[1], np.float32(0.0))
     for column, empty in zip(columns[2:5], nothing[2:5], strict=True):  # features, lanes and values
-        arrays.append(np.concatenate([empty, *column]))
+        arrays.append(np.concatenate(column or [empty]))
         column.clear()
-    return packed(np.append(0, np.cumsum(counts)), bias, step, *arrays)
+    return packed(counts, bias, step, *arrays)
 
 
 def divide_work(costs: np.ndarray, most: float) -> list[int]:

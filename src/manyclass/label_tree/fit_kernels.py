@@ -304,10 +304,15 @@ def vote(mass_of_both, mass_of_feature, usual):
 @device
 def add_votes(n, n_outputs, votes, trainer):
     """Add votes x log(P(output | feature) / P(output)) to the start. Mutates: trainer. Cost: O(n x outputs)."""
-    total, weight = trainer.total, trainer.opened.weight
+    total, weight, zero = trainer.total, trainer.opened.weight, np.float32(0.0)
     for at in range(1, n + 1):
+        against = np.float32(votes * vote(zero, trainer.mass[at], np.float32(1.0)))  # outputs without the feature
         for c in range(n_outputs):
-            weight[at, c] += np.float32(votes * vote(abs(total[at, c]), trainer.mass[at], trainer.usual[c]))
+            both = abs(total[at, c])
+            if both > zero:
+                weight[at, c] += np.float32(votes * vote(both, trainer.mass[at], trainer.usual[c]))
+            else:
+                weight[at, c] += against
 
 
 @device
@@ -441,8 +446,8 @@ def step_of(n, n_outputs, weight):
     """The step of which the weights of a node are multiples; not finite if a weight is not. Cost: O(n x outputs)."""
     largest, rest = np.float32(0.0), np.float32(0.0)
     for at in range(1, n + 1):
+        largest = max(largest, largest_of(weight[at], n_outputs))
         for c in range(n_outputs):
-            largest = max(largest, abs(weight[at, c]))
             rest += np.float32(0.0) * weight[at, c]
     step = largest / np.float32(STEPS)
     return (step if step >= SMALLEST_STEP else np.float32(0.0)) + rest
@@ -452,25 +457,34 @@ def step_of(n, n_outputs, weight):
 def pack_node(n, n_outputs, smallest, trainer, written, step, out):
     """Append the weights of a node above `smallest`, in the order of features; return the new ends. Mutates: out.
 
-    `written` are the numbers of features and weights so far. Cost: O(n x (log n + outputs)).
+    `written` are the numbers of features and weights so far. Cost: O(n x outputs + kept x log kept).
     """
     entry, end = written
-    opened = trainer.opened
-    features = opened.feature[1 : n + 1]
-    sort(features, n)
-    for f in features:
-        weights, before = opened.weight[opened.local[f]], end
+    opened, features, n_kept = trainer.opened, out.feature[entry:], np.int64(0)
+    for at in range(1, n + 1 if step > 0.0 else 1):
+        if largest_of(opened.weight[at], n_outputs) > smallest:
+            features[n_kept] = opened.feature[at]
+            n_kept += 1
+    sort(features, n_kept)
+    for k in range(n_kept):
+        weights = opened.weight[opened.local[features[k]]]
         for part in range(out.lanes.shape[1]):
-            out.lanes[entry, part] = 0
+            out.lanes[entry + k, part] = 0
         for c in range(n_outputs):
-            if abs(weights[c]) > smallest and step > 0.0:
-                out.lanes[entry, c // LANES] |= np.uint16(1) << np.uint16(c % LANES)
+            if abs(weights[c]) > smallest:
+                out.lanes[entry + k, c // LANES] |= np.uint16(1) << np.uint16(c % LANES)
                 out.value[end] = np.int16(np.rint(np.float64(weights[c]) / step))
                 end += 1
-        if end > before:
-            out.feature[entry] = f
-            entry += 1
-    return entry, end
+    return entry + n_kept, end
+
+
+@inlined
+def largest_of(weights, n_outputs):
+    """The largest absolute value of the first n weights. Cost: O(outputs)."""
+    largest = np.float32(0.0)
+    for c in range(n_outputs):
+        largest = max(largest, abs(weights[c]))
+    return largest
 
 
 @device

@@ -43,6 +43,7 @@ from .parts import Given, used_in
 from .weights import (
     EVERY,
     LANES,
+    PAGE_BITS,
     SIZES,
     SMALLEST_STEP,
     STEPS,
@@ -50,10 +51,16 @@ from .weights import (
     PackedBlocks,
     begins_of,
     enter_nodes,
+    features_of,
     first_broken,
+    first_unsorted,
+    in_pages,
     in_steps,
     lengths_of,
+    n_pages,
+    node_span,
     packed,
+    pages_for,
     table_size,
     weights_of,
 )
@@ -180,15 +187,15 @@ def unpack(options: Options, tree: LabelTree, blocks: PackedBlocks) -> Blocks:
     The sums of the rows in `fit` were not kept. The weights of a label are its mean row and corrections, so its sum is
     estimated as its weights, scaled to the number of its rows; the sum of a child is that of its labels.
     """
-    counts = np.diff(blocks.first)
+    counts, features = np.diff(blocks.first[:: n_pages(blocks)]), features_of(blocks, np.arange(len(blocks.bias)))
     n_entries = sum(int(table_size(count)) for count in counts[counts > 0])
-    n_entries, n_records = max(_FIRST["entry"], n_entries), max(_FIRST["record"], len(blocks.feature))
+    n_entries, n_records = max(_FIRST["entry"], n_entries), max(_FIRST["record"], len(features))
     out = empty_blocks(options, len(blocks.bias), n_entries, n_records)
     out.bias[:] = blocks.bias
     nodes = np.flatnonzero(counts)
-    enter_nodes(out, nodes, counts[nodes], blocks.feature)
+    enter_nodes(out, nodes, counts[nodes], features)
     for node in range(int(tree.n_nodes[0]) - 1, -1, -1):  # children before their parents
-        own, size = slice(*blocks.first[node : node + 2]), tree.size[node]
+        own, size = slice(*node_span(blocks, node)), tree.size[node]
         weight, total = weights_of(blocks, node), out.total[own]
         if tree.is_leaf[node]:
             total[:] = weight
@@ -197,8 +204,8 @@ def unpack(options: Options, tree: LabelTree, blocks: PackedBlocks) -> Blocks:
             total[:, :size] *= np.divide(mass, lengths, out=np.zeros(size), where=lengths > 0)
         else:
             for place, child in enumerate(tree.outputs[node, :size]):
-                below = slice(*blocks.first[child : child + 2])
-                _, at, of = np.intersect1d(blocks.feature[own], blocks.feature[below], True, return_indices=True)
+                below = slice(*node_span(blocks, child))
+                _, at, of = np.intersect1d(features[own], features[below], True, return_indices=True)
                 total[at, place] = out.total[below][of].sum(axis=1)
         out.sq_norm[node] = np.einsum("fc,fc->c", total, total, dtype=float)
         out.weight[own] = weight - total * lengths_of(out, node, start_of(options, tree.is_leaf[node]))
@@ -489,16 +496,16 @@ def _free_tables(blocks: Blocks, n_entries: int) -> list[tuple[int, int]]:
 
 def check_packed_blocks(blocks: PackedBlocks, n_features: int) -> None:
     """Sorted features, and as many weights as the lanes have bits."""
-    n, n_nodes = len(blocks.feature), len(blocks.bias)
-    need(len(blocks.first) == n_nodes + 1, f"blocks.first has {len(blocks.first)} places for {n_nodes} nodes.")
+    n, n_nodes, wide = len(blocks.feature), len(blocks.bias), blocks.feature.dtype == np.int32
+    pages, rest = divmod(len(blocks.first) - 1, max(1, n_nodes))
+    fits = 1 <= pages <= (1 if wide else max(1, -(-n_features >> PAGE_BITS)))
+    need(fits and not rest, f"blocks.first has {len(blocks.first)} places for {n_nodes} nodes.")
     need(blocks.first[0] == 0 and blocks.first[-1] == n, "blocks.first does not span the features.")
     need_range("blocks.first", blocks.first, 0, n + 1)
     need((np.diff(blocks.first) >= 0).all(), "blocks.first decreases.")
     need(LANES * blocks.lanes.shape[1] == blocks.bias.shape[1], "blocks.lanes has too many or too few parts.")
-    need_range("blocks.feature", blocks.feature, 0, n_features)
-    rises = np.diff(blocks.feature) > 0
-    rises[blocks.first[(blocks.first > 0) & (blocks.first < n)] - 1] = True  # between two nodes
-    need(rises.all(), "blocks.feature is not sorted.")
+    at = first_unsorted(blocks.first, blocks.feature, pages, n_features)
+    need(at < 0, f"blocks.feature[{at}] is not above the feature before, or is no feature.")
     n_weights = int(np.bitwise_count(blocks.lanes).sum(dtype=np.int64))
     need(n_weights == len(blocks.value), f"blocks.lanes has {n_weights} weights, blocks.value {len(blocks.value)}.")
     need(np.array_equal(blocks.begin, begins_of(blocks.lanes)), "blocks.begin is not where the weights begin.")
@@ -539,8 +546,9 @@ def pack(tree: LabelTree, blocks: Blocks | PackedBlocks, starts: np.ndarray, pru
         bits = kept[known].reshape(-1, kept.shape[1] // LANES, LANES) << np.arange(LANES, dtype=np.uint16)
         parts.append((known.sum(), feature[known], bits.sum(axis=2, dtype=np.uint16), *in_steps(weights[kept])))
     counts, features, lanes, values, steps = zip(*parts, strict=True)
-    entries = [np.concatenate(column) for column in (features, lanes, values)]
-    return packed(np.cumsum((0, *counts)), blocks.bias, np.array(steps, np.float32), *entries)
+    feature, *entries = (np.concatenate(column) for column in (features, lanes, values))
+    counts, feature = in_pages(np.array(counts), feature, *pages_for([feature]))
+    return packed(counts, blocks.bias, np.array(steps, np.float32), feature, *entries)
 
 
 def dense_weights(blocks: Blocks | PackedBlocks, node: int, start: float) -> tuple[np.ndarray, np.ndarray]:
@@ -550,5 +558,4 @@ def dense_weights(blocks: Blocks | PackedBlocks, node: int, start: float) -> tup
         order = np.argsort(feature, kind="stable")
         record = record[order]
         return feature[order], blocks.weight[record] + blocks.total[record] * lengths_of(blocks, node, start)
-    own = slice(*blocks.first[node : node + 2])
-    return blocks.feature[own], weights_of(blocks, node)
+    return features_of(blocks, np.array([node])), weights_of(blocks, node)

@@ -14,6 +14,7 @@ Online learning unpacks them and begins with running sums that are estimated fro
 """
 
 import math
+from collections.abc import Iterable
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -21,9 +22,11 @@ from numba.extending import overload, register_jitable
 
 from ..core.inputs import feature, first_not_below, span, value
 from ..core.state import Array, Field
-from ..jit import DEVICE_OPTIONS, device, inlined, kernel
+from ..jit import DEVICE_OPTIONS, device, inlined, kernel, ordered
 
 LANES = 16  # outputs whose sums are kept in registers at a time; the width of a block is a multiple
+PAGE_BITS = 16  # of a feature, stored for each entry of packed blocks; ...
+MOST_PAGES = 64  # ... the other bits are its page. With more pages, 32 bits per entry take less memory.
 SIZES = 48  # sizes of tables: powers of two
 EVERY = 16  # features between two whose first weight is stored
 STEPS = 127 * 256  # up to the largest weight of a node, in packed blocks; int8 files have 127 for some weights
@@ -60,10 +63,14 @@ class Blocks(NamedTuple):
 
 
 class PackedBlocks(NamedTuple):
-    """The features of each node, sorted, and their weights that are not zero."""
+    """The features of each node, sorted, and their weights that are not zero.
 
-    first: Annotated[Array, Field("i8", ("node_end",))]  # where the features of a node begin; they end at the next
-    feature: Annotated[Array, Field("i4", ("entry",), -1)]
+    The features of a node are divided into pages: number f is entry f % 2**16 of page f // 2**16. If there would be
+    more than `MOST_PAGES` pages, each node has a single page and `feature` has 32 bits.
+    """
+
+    first: Annotated[Array, Field("i8", ("page_end",))]  # where a page of a node begins; it ends at the next
+    feature: Annotated[Array, Field("u2", ("entry",), wide="i4")]  # within its page
     begin: Annotated[Array, Field("u4", ("run_of_entries",))]  # where the weights of every 16th feature begin
     lanes: Annotated[Array, Field("u2", ("entry", "part"))]  # a bit for each output that has a weight
     value: Annotated[Array, Field("i2", ("value",), rounds="run")]  # weights as multiples of the step of their node
@@ -300,7 +307,7 @@ def load_block(values, lane):
     )  # fmt: skip
 
 
-@inlined
+@ordered
 def add_block(a, b, v):
     """a + v * b, in registers."""
     return (
@@ -481,6 +488,33 @@ def n_bits(bits):
     return n
 
 
+@plain
+def n_pages(blocks):
+    """Number of pages of each node."""
+    return (len(blocks.first) - 1) // len(blocks.bias)
+
+
+@plain
+def page_of(blocks, f):
+    """The page of a feature, and its number within the page."""
+    bits = 8 * blocks.feature.itemsize
+    return f >> bits, f & ((1 << bits) - 1)
+
+
+@plain
+def node_span(blocks, node):
+    """Where the entries of a node begin and end."""
+    return np.int64(blocks.first[node * n_pages(blocks)]), np.int64(blocks.first[(node + 1) * n_pages(blocks)])
+
+
+@plain
+def page_span(blocks, node, page):
+    """Where the entries of a page of a node begin and end."""
+    at = node * n_pages(blocks) + page
+    known = page < n_pages(blocks)
+    return (np.int64(blocks.first[at]), np.int64(blocks.first[at + 1])) if known else (np.int64(0), np.int64(0))
+
+
 @device
 def first_weight(blocks, at):
     """Where the weights of entry `at` begin. Cost: O(1)."""
@@ -511,14 +545,17 @@ def score_packed(blocks, node, batch, i, scale, out):
     for c in range(len(out)):
         out[c] = blocks.bias[node, c]
     begin, stop = span(batch, i)
-    first, end = np.int64(blocks.first[node]), np.int64(blocks.first[node + 1])
-    at, before, step = first, np.int64(-1), scale * blocks.step[node]
+    at, end, step = np.int64(0), np.int64(0), scale * blocks.step[node]
+    last, before = np.int64(-1), np.int64(-1)
     for j in range(begin, stop):
         v, f = value(batch, i, j), np.int64(feature(batch, j))
         if v != 0.0:
+            page, f = page_of(blocks, f)
+            if page != last or f <= before:
+                at, end = page_span(blocks, node, page)
             # The features of a row are sorted like those of the node: continue from the last one.
-            at = first_not_below(blocks.feature, at if f > before else first, end, f)
-            before = f
+            at = first_not_below(blocks.feature, at, end, f)
+            last, before = page, f
             if at < end and blocks.feature[at] == f:
                 add_packed(blocks, at, first_weight(blocks, at), v * step, out)
 
@@ -526,23 +563,67 @@ def score_packed(blocks, node, batch, i, scale, out):
 @device
 def number_packed(blocks, node, out):
     """Number the features of a node for some rows; return how many there are. Mutates: out. Cost: O(features)."""
-    first, end, n = np.int64(blocks.first[node]), np.int64(blocks.first[node + 1]), np.int32(0)
+    first, end = node_span(blocks, node)
     p = first_weight(blocks, first) if first < end else np.int64(0)
-    for at in range(first, end):
-        n += np.int32(1)
-        f = blocks.feature[at]
-        out.local[f] = n
-        out.feature[n] = f
-        out.begin[n] = p
+    n = np.int32(list_features(blocks, node, out.feature[1:]))
+    for number in range(1, n + 1):
+        out.local[out.feature[number]] = np.int32(number)
+        out.begin[number] = p
         for part in range(blocks.lanes.shape[1]):
-            p += n_bits(np.uint64(blocks.lanes[at, part]))
+            p += n_bits(np.uint64(blocks.lanes[first + number - 1, part]))
     return n
+
+
+@device
+def list_features(blocks, node, out):
+    """The features of a node, sorted; return how many there are. Mutates: out. Cost: O(features)."""
+    n = np.int64(0)
+    for page in range(n_pages(blocks)):
+        begin, end = page_span(blocks, node, page)
+        for at in range(begin, end):
+            out[n] = np.int32((page << PAGE_BITS) + blocks.feature[at])
+            n += 1
+    return n
+
+
+@kernel
+def list_all_features(blocks, nodes, out):
+    """The features of some nodes, node after node. Mutates: out. Cost: O(features)."""
+    n = np.int64(0)
+    for node in nodes:
+        n += list_features(blocks, np.int64(node), out[n:])
+
+
+@kernel
+def count_pages(counts, features, out):
+    """Number of features of each node in each page. Mutates: out. Cost: O(features)."""
+    at = np.int64(0)
+    for k in range(len(counts)):
+        for _ in range(counts[k]):
+            out[k, np.int64(features[at]) >> PAGE_BITS] += 1
+            at += 1
+
+
+@kernel
+def first_unsorted(first, features, pages, n_features):
+    """The first entry whose feature is not above the one before in its page, or does not exist; -1 if there is none.
+
+    `first` must be valid. Cost: O(entries).
+    """
+    for k in range(len(first) - 1):
+        before, most = np.int64(-1), np.int64(n_features) - ((np.int64(k) % pages) << PAGE_BITS)
+        for at in range(first[k], first[k + 1]):
+            f = np.int64(features[at])
+            if f <= before or f >= most:
+                return np.int64(at)
+            before = f
+    return np.int64(-1)
 
 
 @device
 def open_packed(blocks, node, out):
     """Prepare a node for many rows; return the number of its features. Mutates: out. Cost: O(blocks x outputs)."""
-    n, before = number_packed(blocks, node, out), np.int64(blocks.first[node]) - 1
+    n, before = number_packed(blocks, node, out), node_span(blocks, node)[0] - 1
     for number in range(1, n + 1):
         weights = out.weight[number]
         for c in range(len(weights)):
@@ -557,7 +638,7 @@ def score_numbered_packed(blocks, node, batch, i, scale, opened, out):
     for c in range(len(out)):
         out[c] = blocks.bias[node, c]
     begin, stop = span(batch, i)
-    before, step = np.int64(blocks.first[node]) - 1, scale * blocks.step[node]
+    before, step = node_span(blocks, node)[0] - 1, scale * blocks.step[node]
     for j in range(begin, stop):
         v, number = value(batch, i, j), np.int64(opened.local[feature(batch, j)])
         if v != 0.0 and number > 0:
@@ -570,9 +651,9 @@ def find_weights(blocks, node, features, out):
 
     Cost: O(features x (log features of the node + outputs)).
     """
-    first, end = np.int64(blocks.first[node]), np.int64(blocks.first[node + 1])
     for q in range(len(features)):
-        f = np.int64(features[q])
+        page, f = page_of(blocks, np.int64(features[q]))
+        first, end = page_span(blocks, node, page)
         at = first_not_below(blocks.feature, first, end, f)
         if at < end and blocks.feature[at] == f:
             add_packed(blocks, at, first_weight(blocks, at), blocks.step[node], out[q])
@@ -581,7 +662,7 @@ def find_weights(blocks, node, features, out):
 @kernel
 def square_sums(blocks, node, out):
     """Sums of the squared weights of each output of a node. Mutates: out. Cost: O(weights of the node)."""
-    first, end = np.int64(blocks.first[node]), np.int64(blocks.first[node + 1])
+    first, end = node_span(blocks, node)
     p = first_weight(blocks, first) if first < end else np.int64(0)
     for at in range(first, end):
         for part in range(blocks.lanes.shape[1]):
@@ -602,8 +683,30 @@ def lengths_of(blocks: Blocks, node: int, start: float) -> np.ndarray:
     return np.where(long, start / np.sqrt(np.where(long, sq_norm, 1)), 0).astype(np.float32)
 
 
-def packed(first: Array, bias: Array, step: Array, feature: Array, lanes: Array, value: Array) -> PackedBlocks:
-    """Packed blocks; the weights of each feature follow those of the feature before."""
+def pages_for(features: Iterable[Array]) -> tuple[int, type]:
+    """Number of pages of a node for these features, and the type of a feature within its page."""
+    pages = 1 + (max((int(some.max(initial=0)) for some in features), default=0) >> PAGE_BITS)
+    return (pages, np.uint16) if pages <= MOST_PAGES else (1, np.int32)
+
+
+def in_pages(counts: Array, feature: Array, pages: int, kind: type) -> tuple[Array, Array]:
+    """Number of features of each node in each page, and the features within their pages.
+
+    `counts` are the numbers of features of the nodes, `feature` their features.
+    """
+    out = np.reshape(counts, (-1, 1))
+    if pages > 1:
+        out = np.zeros((len(counts), pages), np.int64)
+        count_pages(counts, feature, out)
+    return out, feature.astype(kind, copy=False)
+
+
+def packed(counts: Array, bias: Array, step: Array, feature: Array, lanes: Array, value: Array) -> PackedBlocks:
+    """Packed blocks from the result of `in_pages` for all nodes.
+
+    The weights of each feature follow those of the feature before.
+    """
+    first = np.append(0, np.cumsum(counts))
     if len(value) >= 1 << 32:
         raise ValueError(f"The model has {len(value)} weights, more than its files can hold: use a larger prune.")
     return PackedBlocks(first, feature, begins_of(lanes), lanes, value, step, bias)
@@ -624,9 +727,16 @@ def in_steps(weights: np.ndarray) -> tuple[np.ndarray, np.float32]:
     return np.rint(weights.astype(float) / step).astype(np.int16), step
 
 
+def features_of(blocks: PackedBlocks, nodes: Array) -> np.ndarray:
+    """The features of some nodes, node after node."""
+    out = np.empty(sum(int(n_known(blocks, node)) for node in nodes), np.int32)
+    list_all_features(blocks, nodes, out)
+    return out
+
+
 def weights_of(blocks: PackedBlocks, node: int) -> np.ndarray:
     """The weights of a node as a matrix (entry, place)."""
-    start, end = blocks.first[node : node + 2]
+    start, end = node_span(blocks, node)
     bits = (blocks.lanes[start:end][:, :, None] >> np.arange(LANES, dtype=np.uint16)) & 1 != 0
     bits = bits.reshape(len(bits), blocks.bias.shape[1])
     out, stored = np.zeros(bits.shape, np.float32), start // EVERY
@@ -664,7 +774,10 @@ def score_numbered(blocks, node, batch, i, scale, opened, out):
 
 def n_known(blocks, node):
     """Number of features of a node."""
-    return blocks.first[node + 1] - blocks.first[node] if isinstance(blocks, PackedBlocks) else blocks.n_used[node]
+    if isinstance(blocks, PackedBlocks):
+        begin, end = node_span(blocks, node)
+        return end - begin
+    return blocks.n_used[node]
 
 
 @overload(score_outputs, jit_options=DEVICE_OPTIONS)
@@ -704,5 +817,5 @@ def _score_numbered(blocks, node, batch, i, scale, opened, out):
 @overload(n_known, jit_options=DEVICE_OPTIONS)
 def _n_known(blocks, node):
     if blocks.instance_class is PackedBlocks:
-        return lambda blocks, node: blocks.first[node + 1] - blocks.first[node]
+        return lambda blocks, node: node_span(blocks, node)[1] - node_span(blocks, node)[0]
     return lambda blocks, node: blocks.n_used[node]
