@@ -15,6 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 
 from manyclass import (
     LabelTreeClassifier,
@@ -58,6 +59,7 @@ def small_models(seed: int = 0) -> dict[str, object]:
         "label tree": LabelTreeClassifier(arity=4, n_epochs=1, random_state=0).fit(X, y),
         "label tree, several": LabelTreeClassifier(arity=4, n_epochs=1, random_state=0).fit(X, several),
         "label tree, online": LabelTreeClassifier(arity=4, random_state=0).partial_fit(X, y),
+        "label tree, many features": LabelTreeClassifier(arity=4, random_state=0).fit(_far_apart(X), y),
         "spectral tree": SpectralTreeClassifier(n_candidates=3, n_epochs=1, random_state=0).fit(X, names[y]),
         "spectral tree, several": SpectralTreeClassifier(
             n_candidates=4, n_trees=2, beam=2, leaf="bias", n_epochs=1, random_state=0
@@ -66,6 +68,12 @@ def small_models(seed: int = 0) -> dict[str, object]:
             n_candidates=4, n_head=2, rank=3, n_epochs=1, random_state=0
         ).fit(X, y),
     }
+
+
+def _far_apart(X: np.ndarray) -> sp.csr_array:
+    """The same columns among so many that a label tree stores their numbers in pages."""
+    columns = np.tile(np.arange(X.shape[1], dtype=np.int32) * 40_000, len(X))
+    return sp.csr_array((X.ravel(), columns, np.arange(len(X) + 1) * X.shape[1]), shape=(len(X), 40_000 * X.shape[1]))
 
 
 def use(model) -> None:

@@ -1,8 +1,8 @@
 """Numba decorators for all kernels. This is the only file that uses private parts of Numba.
 
 `kernel` is for functions that Python calls; they may allocate. `device` is for functions that kernels call, and Python
-rarely; they must not allocate. `inlined` is a device function that is always inlined. The `exact_` variants do not
-allow the compiler to reorder floating-point operations.
+rarely; they must not allocate. `inlined` is a device function that is always inlined, and so is `ordered`, which adds
+terms in their order. The `exact_` variants allow no change of floating-point operations.
 
 What the public `numba.njit` does not offer, and what it is worth:
 
@@ -370,8 +370,8 @@ device = _device(_FAST, raw=False)
 # For functions with one or two callers and many groups: passing the groups costs more than most of the work.
 inlined = _device({"forceinline": True, **_FAST}, raw=True)
 # For sums that stay in registers: terms are added in their order. Otherwise the compiler computes several terms at a
-# time, and collects their factors from memory one by one (on processors with AVX-512, 6 times slower).
-ordered = _device({"forceinline": True, "fastmath": {"contract", "nsz", "arcp"}}, raw=True)
+# time, and collects their factors from memory one by one (on processors with AVX-512, 8 times slower).
+ordered = _device({"forceinline": True, "fastmath": _FAST["fastmath"] - {"reassoc"}}, raw=True)
 # For numbers that must be rounded as Python rounds them. Said explicitly, or a device function inherits its caller's.
 _EXACT: dict[str, Any] = {"fastmath": False}
 exact_kernel = _kernel(_EXACT)

@@ -53,6 +53,7 @@ def recipes(names: list[str] | None = None) -> dict[str, Any]:
     y, words = rng.integers(0, 14, 80), np.array([f"class {i}" for i in range(14)])
     several = (rng.random((80, 14)) < 0.2).astype(np.int8)
     wide = sp.random_array((80, 300), density=0.03, rng=rng, format="csr", dtype=np.float32)
+    far = sp.csr_array((wide.data, 500 * wide.indices, wide.indptr), shape=(80, 150_000))
     many = np.array([f"class {i % 20}" for i in range(80)])
     groups = {label: f"group {i % 3}" for i, label in enumerate(many[:20].tolist())}
     one, two = {"n_epochs": 1, "random_state": 0}, {"n_epochs": 2, "random_state": 0}
@@ -80,6 +81,7 @@ def recipes(names: list[str] | None = None) -> dict[str, Any]:
         "label-tree, several": lambda: label(arity=4, **one).fit(X, several),
         "label-tree, online": lambda: label(arity=4, random_state=0).partial_fit(X, y),
         "label-tree, sparse": lambda: label(arity=4, **one).fit(wide, words[y]),
+        "label-tree, pages": lambda: label(arity=4, **one).fit(far, words[y]),
         "label-tree, neighbors": lambda: near(label(arity=4, **one), X, words[y]),
         "label-tree, sets": lambda: extended(label(arity=4, **one), X, many, "isotonic", hierarchy=groups),
         "recall-tree, sets": lambda: extended(recall(**one), X, many, "temperature"),

@@ -16,7 +16,7 @@ from manyclass import LabelTreeClassifier, load_model
 from manyclass.core import columns, prediction
 from manyclass.datasets import load, tfidf_transformer
 from manyclass.label_tree import model as label_tree_model
-from manyclass.label_tree.weights import STEPS
+from manyclass.label_tree.weights import STEPS, n_pages
 from tests.conftest import make_text
 from tests.core.test_streams import bytes_of, stream
 from tests.reference.label_tree_states import check_tree, read_tree
@@ -358,6 +358,37 @@ def test_threads_change_no_byte_and_no_prediction(text, monkeypatch):
     with ThreadPoolExecutor(4) as pool:
         for again in pool.map(lambda _: single.predict_topk(X, 4), range(8)):
             np.testing.assert_array_equal(again[0], labels)
+
+
+@pytest.mark.parametrize(("distance", "kind"), [(500, "u2"), (10_000, "i4")])
+def test_many_features_change_no_prediction(text, tmp_path, distance, kind):
+    """Feature f becomes f x `distance`, so that nodes have 6 pages of features, or one of 32 bits."""
+    X, y = text
+    X = sp.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
+    far = sp.csr_array((X.data, X.indices * np.int32(distance), X.indptr), shape=(X.shape[0], X.shape[1] * distance))
+    options = {"arity": 4, "beam": 3, "random_state": 0}
+    near = LabelTreeClassifier(**options).fit(X[:1000], y[:1000])
+    model, threads = (LabelTreeClassifier(**options, n_jobs=n).fit(far[:1000], y[:1000]) for n in (1, 3))
+    blocks = model._state["blocks"]
+    assert (n_pages(blocks), blocks.feature.dtype) == (6 if kind == "u2" else 1, np.dtype(kind))
+    assert bytes_of(model) == bytes_of(threads)
+
+    def same(one, other, atol=1e-4):
+        for some in (slice(1000, None), slice(1000, 1003)):  # many rows are predicted in another way than a few
+            expected, found = one.predict_topk(X[some], 3), other.predict_topk(far[some], 3)
+            np.testing.assert_allclose(found[1], expected[1], rtol=1e-4, atol=atol)
+            assert (found[0] == expected[0]).mean() > 0.98
+
+    same(near, model)
+    for how in ({}, {"slim": True, "prune": 0.1}, {"slim": True, "precision": "int8"}):
+        for one, path in ((near, tmp_path / "near"), (model, tmp_path / "far")):
+            one.save(path, **how)
+        same(load_model(tmp_path / "near"), load_model(tmp_path / "far"))
+    beyond = far[1000:1020] + sp.csr_array(
+        (np.ones(20, np.float32), (np.arange(20), np.full(20, far.shape[1] - 1))), shape=(20, far.shape[1])
+    )
+    assert np.isfinite(model.predict_topk(sp.csr_array(beyond), 3)[1]).all()
+    same(near.partial_fit(X[1000:1100], y[1000:1100]), model.partial_fit(far[1000:1100], y[1000:1100]), atol=1e-2)
 
 
 # -- options ---------------------------------------------------------------------------------------------------

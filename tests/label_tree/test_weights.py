@@ -234,7 +234,7 @@ def packed_blocks(width, *known):
     steps, step = zip(*(kernel.in_steps(part[part != 0]) for part in parts), strict=True)
     bias = rng.standard_normal((len(known), width)).astype(np.float32)
     features, lanes = np.concatenate(known).astype(np.int32), bits.sum(2, dtype=np.uint16)
-    counts, features = kernel.in_pages(np.diff(first), features, *kernel.pages_for([features]))
+    counts, features = kernel.in_pages(np.diff(first), features, *kernel.pages_for(kernel.n_features_of([features])))
     return kernel.packed(counts, bias, np.array(step), features, lanes, np.concatenate(steps)), dense
 
 

@@ -130,7 +130,7 @@ def resize(group: Any, **sizes: int) -> Any:
     for array, field in zip(group, fields_of(type(group)).values(), strict=True):
         shape = tuple(max(have, sizes.get(dim, have)) for have, dim in zip(array.shape, field.dims, strict=True))
         if shape != array.shape:
-            larger = _filled(shape, field.dtype, field.fill)
+            larger = _filled(shape, array.dtype, field.fill)
             larger[tuple(slice(0, have) for have in array.shape)] = array
             array = larger
         out.append(array)
@@ -214,7 +214,7 @@ def _checked(name: str, arrays: dict[str, np.ndarray], fields: dict[str, Field])
         if array.dtype not in kinds or array.ndim != len(how.dims):
             raise ModelFormatError(
                 f"array {name}.{field} is {array.ndim}-dimensional {array.dtype}, not {len(how.dims)}-dimensional "
-                f"{kinds[0]}."
+                f"{' or '.join(map(str, kinds))}."
             )
         for dim, size in zip(how.dims, array.shape, strict=True):
             if sizes.setdefault(dim, size) != size:
@@ -227,6 +227,6 @@ def n_bytes(state: State) -> int:
     return sum(array.nbytes for array in flatten(state).values())
 
 
-def _filled(shape: tuple[int, ...], dtype: str, fill: float) -> np.ndarray:
+def _filled(shape: tuple[int, ...], dtype: Any, fill: float) -> np.ndarray:
     # pages of zeros take no memory until they are written, so spare capacity is free
     return np.zeros(shape, dtype) if fill == 0 else np.full(shape, fill, dtype)

@@ -57,10 +57,11 @@ from .weights import (
     SIZES,
     Blocks,
     PackedBlocks,
+    counts_of,
     features_of,
     find_weights,
     in_pages,
-    n_pages,
+    n_features_of,
     packed,
     pages_for,
 )
@@ -310,7 +311,7 @@ def _held_out_scores(piece: Piece, held: Pairs, tree: LabelTree, blocks: PackedB
                 used, number = np.unique(X.indices, return_inverse=True)
                 X = sp.csr_array((X.data, number, X.indptr), shape=(len(row), len(used)))
             weight = np.zeros((len(used), blocks.bias.shape[1]), np.float32)
-            find_weights(blocks, node, used.astype(np.int32, copy=False), weight)
+            find_weights(blocks, int(node), used, weight)
             scores = (X @ weight) * piece.rows.factor[row, None] + blocks.bias[node]
             true = (held.true[some, None] >> np.arange(size, dtype=np.uint64) & np.uint64(1)).astype(bool)
             yield node, row, scores[:, :size], true
@@ -539,7 +540,7 @@ def _columns_of(parts: list[Weights]) -> list[list]:
 def _routers(tree: LabelTree, blocks: PackedBlocks) -> Weights:
     """The weights of the inner nodes from blocks in which leaves have none."""
     nodes = np.flatnonzero(tree.is_leaf == 0)
-    counts = np.diff(blocks.first[:: n_pages(blocks)])[nodes]
+    counts = counts_of(blocks)[nodes]
     entries = features_of(blocks, nodes), blocks.lanes, blocks.value
     return Weights(nodes, counts, *entries, blocks.step[nodes], blocks.bias[nodes])
 
@@ -548,14 +549,15 @@ def _join(tree: LabelTree, options: Options, columns: list[list]) -> PackedBlock
     """`join` from the fields of `Weights`. Mutates: columns, which are emptied: the weights are not held twice."""
     bias = np.where(tree.is_leaf[:, None] == 0, *(first_bias(options, leaf) for leaf in (False, True)))
     bias = np.repeat(bias, width_of(options), axis=1)
-    pages, kind = pages_for(columns[2])
+    pages, kind = pages_for(n_features_of(columns[2]))
     counts, step = np.zeros((len(bias), pages), np.int64), np.zeros(len(bias), np.float32)
     for k, (nodes, n_features, feature, _, _, own_step, own_bias) in enumerate(zip(*columns, strict=True)):
         counts[nodes], columns[2][k] = in_pages(n_features, feature, pages, kind)
         step[nodes], bias[nodes] = own_step, own_bias
     arrays, nothing = [], _untrained(np.zeros(0, np.int64), 0, bias.shape[1], np.float32(0.0))
-    for column, empty in zip(columns[2:5], nothing[2:5], strict=True):  # features, lanes and values
-        arrays.append(np.concatenate(column or [empty]))
+    empty = nothing.feature.astype(kind), nothing.lanes, nothing.value
+    for column, none in zip(columns[2:5], empty, strict=True):
+        arrays.append(np.concatenate(column or [none]))
         column.clear()
     return packed(counts, bias, step, *arrays)
 

@@ -58,7 +58,7 @@ class Pairs(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Packed weights of some nodes, node after node, as in `PackedBlocks`."""
+    """Packed weights of some nodes, node after node, as in `PackedBlocks` except that features have no pages."""
 
     node: Array  # i8
     n_features: Array  # i8: of each node
@@ -306,7 +306,7 @@ def add_votes(n, n_outputs, votes, trainer):
     """Add votes x log(P(output | feature) / P(output)) to the start. Mutates: trainer. Cost: O(n x outputs)."""
     total, weight, zero = trainer.total, trainer.opened.weight, np.float32(0.0)
     for at in range(1, n + 1):
-        against = np.float32(votes * vote(zero, trainer.mass[at], np.float32(1.0)))  # outputs without the feature
+        against = np.float32(votes * vote(zero, trainer.mass[at], np.float32(1.0)))  # shares cancel out
         for c in range(n_outputs):
             both = abs(total[at, c])
             if both > zero:
@@ -480,7 +480,7 @@ def pack_node(n, n_outputs, smallest, trainer, written, step, out):
 
 @inlined
 def largest_of(weights, n_outputs):
-    """The largest absolute value of the first n weights. Cost: O(outputs)."""
+    """The largest absolute value of the weights of the outputs. Cost: O(outputs)."""
     largest = np.float32(0.0)
     for c in range(n_outputs):
         largest = max(largest, abs(weights[c]))

@@ -5,6 +5,8 @@ from bisect import bisect_right
 from itertools import product
 from typing import NamedTuple
 
+import numpy as np
+
 from ..core.memory import as_text, held_bytes
 from .fit import (
     FEW_LABELS,
@@ -20,7 +22,7 @@ from .fit import (
 from .kernels import Options
 from .neighbors import kept_bytes
 from .parts import ROWS_SORTED, VALUES_AT_A_TIME
-from .weights import EVERY, LANES, MOST_PAGES, PAGE_BITS
+from .weights import EVERY, LANES, pages_for
 
 _KEPT, _REPEATED, _LEFT_OUT, _OUTPUTS = 0.32, 0.69, 0.7, 4000.0  # fitted to the sizes of models
 _NEAR = 0.33  # labels of a row are near each other in the tree
@@ -51,19 +53,22 @@ class Problem(NamedTuple):
     n_used: int  # features that rows have
 
 
-def memory(
-    options: Options, n_features: int, n_classes: int, size: Size | None = None, training: bool = False
-) -> int:
-    """Bytes of a model after `fit`, if every node has all features, or of sparse rows.
+def memory(options: Options, n_features: int, n_classes: int, size: Size | None = None) -> int:
+    """Bytes of a model after `fit`, if every node has all features, or of sparse rows."""
+    pages, kind = pages_for(n_features)
+    weights = _weights(options, n_features, n_classes, size, np.dtype(kind).itemsize, 8 * pages)
+    return int(weights + 12 * n_features)
 
-    `training`: of its weights before they are put together, with 32 bits for each feature of a node.
+
+def _weights(
+    options: Options, n_features: int, n_classes: int, size: Size | None, feature_bytes: int, node_bytes: int
+) -> float:
+    """Bytes of all weights, with so many bytes for each feature of a node, and for each node.
 
     For sparse rows the formula was fitted to the sizes of models of text: the more often a feature occurs at a
     node, the more probably it has a weight that is kept, and the more outputs have one.
     """
     width, n_nodes, total = width_of(options), 1, 0.0
-    pages = -(-n_features >> PAGE_BITS)
-    feature_bytes = 4 if training or pages > MOST_PAGES else 2
     for below in range(height_of(n_classes, options.arity), -1, -1):
         n_labels = -(-n_classes // n_nodes)  # below a node
         n_outputs = n_children(n_labels, options.arity, below) if below else min(options.arity, n_labels)
@@ -76,9 +81,9 @@ def memory(
             known = n_features * -math.expm1(-_KEPT * often**_REPEATED / (1 + _LEFT_OUT * threshold))
             n_weights = 1 + (n_outputs - 1) / (1 + _OUTPUTS / often**3)
         per_feature = feature_bytes + 4 / EVERY + 2 * width // LANES + 2 * n_weights
-        total += n_nodes * (known * per_feature + 4 * width + 4 * options.arity + 25 + 8 * min(pages, MOST_PAGES))
+        total += n_nodes * (known * per_feature + 4 * width + 4 * options.arity + 25 + node_bytes)
         n_nodes *= n_outputs
-    return int(options.n_trees * (total + 16 * n_classes) + 12 * n_features)
+    return options.n_trees * (total + 16 * n_classes)
 
 
 class Needs(NamedTuple):
@@ -113,7 +118,8 @@ def needs_of(options: Options, problem: Problem, spill: bool = False) -> Needs:
     n_features, n_classes, size, sparse, n_used = problem
     n_rows, n_labels, width = size.n_rows, size.n_rows * size.n_labels, width_of(options)
     n_reached = n_rows * min(options.beam, -(-n_classes // options.arity)) + n_labels
-    weights = memory(options, n_used, n_classes, size if sparse else None, training=True)
+    # while weights are put together, features have 4 bytes, and those of each page are counted
+    weights = _weights(options, n_used, n_classes, size if sparse else None, 4, 24 * pages_for(n_features)[0])
     return Needs(
         24 * (n_rows + n_labels),
         _grouping(options, problem),
@@ -124,7 +130,7 @@ def needs_of(options: Options, problem: Problem, spill: bool = False) -> Needs:
         min(MOST_RECORDS, max(n_used, n_rows * size.n_nonzero)) * (6 + 2 * width)  # the weights of some nodes
         + 8 * n_features + 8 * width * n_used  # the node that is trained
         + n_rows * (28 + 4 * width) + 4 * n_labels,  # its rows: the root has all of them
-        weights + 12 * (n_features - n_used),
+        weights + 12 * n_features,
         weights * (1 - 1 / options.n_trees),
         0 if sparse or options.multilabel or not options.neighbors else kept_bytes(n_rows, n_features, n_classes),
     )

@@ -50,6 +50,7 @@ from .weights import (
     Blocks,
     PackedBlocks,
     begins_of,
+    counts_of,
     enter_nodes,
     features_of,
     first_broken,
@@ -57,7 +58,7 @@ from .weights import (
     in_pages,
     in_steps,
     lengths_of,
-    n_pages,
+    n_features_of,
     node_span,
     packed,
     pages_for,
@@ -187,7 +188,7 @@ def unpack(options: Options, tree: LabelTree, blocks: PackedBlocks) -> Blocks:
     The sums of the rows in `fit` were not kept. The weights of a label are its mean row and corrections, so its sum is
     estimated as its weights, scaled to the number of its rows; the sum of a child is that of its labels.
     """
-    counts, features = np.diff(blocks.first[:: n_pages(blocks)]), features_of(blocks, np.arange(len(blocks.bias)))
+    counts, features = counts_of(blocks), features_of(blocks, np.arange(len(blocks.bias)))
     n_entries = sum(int(table_size(count)) for count in counts[counts > 0])
     n_entries, n_records = max(_FIRST["entry"], n_entries), max(_FIRST["record"], len(features))
     out = empty_blocks(options, len(blocks.bias), n_entries, n_records)
@@ -547,7 +548,7 @@ def pack(tree: LabelTree, blocks: Blocks | PackedBlocks, starts: np.ndarray, pru
         parts.append((known.sum(), feature[known], bits.sum(axis=2, dtype=np.uint16), *in_steps(weights[kept])))
     counts, features, lanes, values, steps = zip(*parts, strict=True)
     feature, *entries = (np.concatenate(column) for column in (features, lanes, values))
-    counts, feature = in_pages(np.array(counts), feature, *pages_for([feature]))
+    counts, feature = in_pages(np.array(counts), feature, *pages_for(n_features_of([feature])))
     return packed(counts, blocks.bias, np.array(steps, np.float32), feature, *entries)
 
 

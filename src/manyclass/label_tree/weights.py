@@ -25,8 +25,8 @@ from ..core.state import Array, Field
 from ..jit import DEVICE_OPTIONS, device, inlined, kernel, ordered
 
 LANES = 16  # outputs whose sums are kept in registers at a time; the width of a block is a multiple
-PAGE_BITS = 16  # of a feature, stored for each entry of packed blocks; ...
-MOST_PAGES = 64  # ... the other bits are its page. With more pages, 32 bits per entry take less memory.
+PAGE_BITS = 16  # of a feature are stored in packed blocks; the other bits are its page
+MOST_PAGES = 16  # of a node, which take 8 bytes each; with more of them, features have 32 bits and no pages
 SIZES = 48  # sizes of tables: powers of two
 EVERY = 16  # features between two whose first weight is stored
 STEPS = 127 * 256  # up to the largest weight of a node, in packed blocks; int8 files have 127 for some weights
@@ -65,8 +65,8 @@ class Blocks(NamedTuple):
 class PackedBlocks(NamedTuple):
     """The features of each node, sorted, and their weights that are not zero.
 
-    The features of a node are divided into pages: number f is entry f % 2**16 of page f // 2**16. If there would be
-    more than `MOST_PAGES` pages, each node has a single page and `feature` has 32 bits.
+    Feature f is stored as f % 2**16 in page f // 2**16 of the node. If there would be more than `MOST_PAGES` pages, each
+    node has a single page and `feature` has 32 bits, as in all files up to format 4.
     """
 
     first: Annotated[Array, Field("i8", ("page_end",))]  # where a page of a node begins; it ends at the next
@@ -581,7 +581,7 @@ def list_features(blocks, node, out):
     for page in range(n_pages(blocks)):
         begin, end = page_span(blocks, node, page)
         for at in range(begin, end):
-            out[n] = np.int32((page << PAGE_BITS) + blocks.feature[at])
+            out[n] = np.int32((page << PAGE_BITS) + np.int64(blocks.feature[at]))
             n += 1
     return n
 
@@ -683,10 +683,15 @@ def lengths_of(blocks: Blocks, node: int, start: float) -> np.ndarray:
     return np.where(long, start / np.sqrt(np.where(long, sq_norm, 1)), 0).astype(np.float32)
 
 
-def pages_for(features: Iterable[Array]) -> tuple[int, type]:
-    """Number of pages of a node for these features, and the type of a feature within its page."""
-    pages = 1 + (max((int(some.max(initial=0)) for some in features), default=0) >> PAGE_BITS)
+def pages_for(n_features: int) -> tuple[int, type]:
+    """Number of pages of a node, and the type of a feature within its page."""
+    pages = max(1, -(-n_features >> PAGE_BITS))
     return (pages, np.uint16) if pages <= MOST_PAGES else (1, np.int32)
+
+
+def n_features_of(features: Iterable[Array]) -> int:
+    """Number of features up to the largest one of these."""
+    return 1 + max((int(some.max(initial=0)) for some in features), default=0)
 
 
 def in_pages(counts: Array, feature: Array, pages: int, kind: type) -> tuple[Array, Array]:
@@ -694,11 +699,11 @@ def in_pages(counts: Array, feature: Array, pages: int, kind: type) -> tuple[Arr
 
     `counts` are the numbers of features of the nodes, `feature` their features.
     """
-    out = np.reshape(counts, (-1, 1))
+    page_counts = np.reshape(counts, (-1, 1))
     if pages > 1:
-        out = np.zeros((len(counts), pages), np.int64)
-        count_pages(counts, feature, out)
-    return out, feature.astype(kind, copy=False)
+        page_counts = np.zeros((len(counts), pages), np.int64)
+        count_pages(counts, feature, page_counts)
+    return page_counts, feature.astype(kind, copy=False)  # without the bits of the page
 
 
 def packed(counts: Array, bias: Array, step: Array, feature: Array, lanes: Array, value: Array) -> PackedBlocks:
@@ -725,6 +730,11 @@ def in_steps(weights: np.ndarray) -> tuple[np.ndarray, np.float32]:
     if step < SMALLEST_STEP:
         return np.zeros(len(weights), np.int16), np.float32(0.0)
     return np.rint(weights.astype(float) / step).astype(np.int16), step
+
+
+def counts_of(blocks: PackedBlocks) -> np.ndarray:
+    """Number of features of each node."""
+    return np.diff(blocks.first[:: n_pages(blocks)])
 
 
 def features_of(blocks: PackedBlocks, nodes: Array) -> np.ndarray:
