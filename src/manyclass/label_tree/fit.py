@@ -555,7 +555,7 @@ def _join(tree: LabelTree, options: Options, columns: list[list]) -> PackedBlock
         counts[nodes], columns[2][k] = in_pages(n_features, feature, pages, kind)
         step[nodes], bias[nodes] = own_step, own_bias
     arrays, nothing = [], _untrained(np.zeros(0, np.int64), 0, bias.shape[1], np.float32(0.0))
-    empty = nothing.feature.astype(kind), nothing.lanes, nothing.value
+    empty: list[np.ndarray] = [nothing.feature.astype(kind), nothing.lanes, nothing.value]
     for column, none in zip(columns[2:5], empty, strict=True):
         arrays.append(np.concatenate(column or [none]))
         column.clear()

@@ -548,8 +548,8 @@ def pack(tree: LabelTree, blocks: Blocks | PackedBlocks, starts: np.ndarray, pru
         parts.append((known.sum(), feature[known], bits.sum(axis=2, dtype=np.uint16), *in_steps(weights[kept])))
     counts, features, lanes, values, steps = zip(*parts, strict=True)
     feature, *entries = (np.concatenate(column) for column in (features, lanes, values))
-    counts, feature = in_pages(np.array(counts), feature, *pages_for(n_features_of([feature])))
-    return packed(counts, blocks.bias, np.array(steps, np.float32), feature, *entries)
+    page_counts, feature = in_pages(np.array(counts), feature, *pages_for(n_features_of([feature])))
+    return packed(page_counts, blocks.bias, np.array(steps, np.float32), feature, *entries)
 
 
 def dense_weights(blocks: Blocks | PackedBlocks, node: int, start: float) -> tuple[np.ndarray, np.ndarray]:

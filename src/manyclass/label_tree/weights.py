@@ -65,8 +65,8 @@ class Blocks(NamedTuple):
 class PackedBlocks(NamedTuple):
     """The features of each node, sorted, and their weights that are not zero.
 
-    Feature f is stored as f % 2**16 in page f // 2**16 of the node. If there would be more than `MOST_PAGES` pages, each
-    node has a single page and `feature` has 32 bits, as in all files up to format 4.
+    Feature f is stored as f % 2**16 in page f // 2**16 of the node. If there would be more than `MOST_PAGES` pages,
+    each node has a single page and `feature` has 32 bits, as in all files up to format 4.
     """
 
     first: Annotated[Array, Field("i8", ("page_end",))]  # where a page of a node begins; it ends at the next
