@@ -164,6 +164,11 @@ def test_metrics_of_several_labels_per_row(call, tags):
     assert sum(g["recall"] * g["true"] for g in groups) / truth.sum() == pytest.approx(recall)
     text = call("evaluate", "m", "test.csv").out
     assert "best on these rows" in text and "PSP@k" in text and "Most confused" not in text
+    trained = open_model("m")
+    trained.n_counted = 0  # as in a model that was saved in Python
+    trained.save("copy")
+    copy = call("evaluate", "copy", "test.csv")
+    assert "PSP@k is left out" in copy.err and "PSP@k" not in copy.out
 
 
 def test_rows_without_any_label_are_reported(call, tags):

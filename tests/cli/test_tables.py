@@ -335,6 +335,9 @@ def test_labels_that_may_not_be_meant(call, table, tmp_path):
     result = call("train", "tags.csv", "--label", "kind", "--model", "t")
     assert "most labels contain ','" in result.err and "--label-separator ','" in result.err
     assert "contain" not in call("train", "tags.csv", "--label", "kind", "--model", "u", "--label-separator", ",").err
+    few = [f"t{i % 55};t{55 + i % 89},word {i % 9}\n" for i in range(200)]  # no cell occurs twice
+    (tmp_path / "few.csv").write_text("kind,text\n" + "".join(few))
+    assert "--label-separator ';'" in call("train", "few.csv", "--label", "kind", "--model", "w").err
     rows = [f'{["refund", "refund ", "Refund", "size"][i % 4]!r},word {i % 4}\n'.replace("'", '"') for i in range(40)]
     (tmp_path / "cases.csv").write_text("kind,text\n" + "".join(rows))
     err = call("train", "cases.csv", "--label", "kind", "--model", "v").err

@@ -4,6 +4,7 @@ import gc
 import io
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -348,11 +349,23 @@ def test_the_memory_of_the_process_is_limited(call, digits):
     words = ("train", "train.svm", "--model", "m", "--epochs", "1", "--max-memory")
     result = call(*words, "1MB")
     assert result.code == 1 and "but --max-memory is 1MB. To fit it: use --max-memory " in result.err
-    assert "use a larger one" in call(*words, "8GB", "--row-memory", "1B").err  # few features: row by row
+    few = "the rows take more than the 1MB of --row-memory, by default a quarter of --max-memory"
+    assert few in call(*words, "1KB").err and few in call(*words, "8GB", "--row-memory", "1B").err
     assert not os.path.exists("m")
     for algorithm, end in (("recall-tree", "--row-memory limits what its rows take."), ("spectral-tree", "of memory.")):
         assert call(*words, "8GB", "--algorithm", algorithm).err.endswith(f"{end}\n")
     assert call(*words, "8GB").code == 0 and load_model("m").max_memory == "8GB"
+
+
+def test_the_limit_that_a_refusal_recommends_is_enough(call, tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"t{i % 300}\t{' '.join(f'w{j}' for j in rng.integers(0, 20_000, 200))}\n" for i in range(3000)]
+    (tmp_path / "train.tsv").write_text("label\ttext\n" + "".join(lines))
+    words = ("train", "train.tsv", "--label", "label", "--model", "m", "--epochs", "1", "--max-memory")
+    refused = call(*words, "1KB").err
+    assert "but --max-memory is 1000 bytes. To fit it: use" in refused
+    enough = re.search(r"use --max-memory (\w+)", refused)[1]
+    assert call(*words, enough).code == 0
 
 
 def test_the_options_of_an_algorithm_are_listed(call):

@@ -60,5 +60,5 @@ def test_results_beyond_the_limit_stop_the_work(n_jobs):
         return Here(n_jobs, most).chunks(lambda part, chunk: part * chunk, train, [[10]], [1, 2, 3])
 
     assert [len(found[0]) for found in run(60)] == [10, 20, 30]
-    with pytest.raises(MemoryError, match="max_memory leaves"):
+    with pytest.raises(MemoryError, match="the limit of memory leaves"):
         run(59)

@@ -44,8 +44,8 @@ def test_fewer_features_may_be_declared(make, read):
         ("1 5 3\n0 1:1 # no\n", 2, 7, "colon"),
         ("1 5 3\n1:1\n", 2, 1, "no label"),
         ("1 5 3\n0,,1 1:1\n", 2, 3, "whole number"),
-        ("3 5 3\n0 1:1\n1 1:1\n\n", 3, 1, "after 2 rows"),
-        ("1 5 3\n0 1:1\n1 1:1\n", 3, 1, "after 2 rows"),
+        ("3 5 3\n0 1:1\n1 1:1\n\n", 3, 1, "has 2 rows, but its header says 3; download it again"),
+        ("1 5 3\n0 1:1\n1 1:1\n", 3, 1, "has 2 rows, but its header says 1; correct the header"),
     ],
 )
 def test_errors_name_line_and_column(make, refused, text, line, column, what):
@@ -54,9 +54,10 @@ def test_errors_name_line_and_column(make, refused, text, line, column, what):
     assert what in str(error)
 
 
-def test_skipping_also_forgives_the_number_of_rows(make):
-    source = Source(make("a.xmc", "3 5 3\n0 1:1\n7 1:1\n"), skip_bad_lines=True)
-    assert [chunk.n_skipped for chunk in source.chunks()] == [1]
+@pytest.mark.parametrize(("n_rows", "n_skipped"), [(1, 1), (2, 1), (3, 2), (50, 49)])
+def test_missing_rows_count_as_skipped_lines(make, n_rows, n_skipped):
+    source = Source(make("a.xmc", f"{n_rows} 5 3\n0 1:1\n7 1:1\n"), skip_bad_lines=True)
+    assert [chunk.X.shape[0] for chunk in source.chunks()] == [1] and source.n_skipped == n_skipped
 
 
 def test_a_broken_header_cannot_be_skipped(make, refused):

@@ -240,7 +240,7 @@ def test_invalid_input_is_rejected(metric, Y, top, k, message):
         metric(Y, top, k, [0.5, 0.5]) if metric is psp_at_k else metric(Y, top, k)
 
 
-@pytest.mark.parametrize("propensity", [[0.5], [0.5, 0.0], [0.5, 2.0], [0.5, np.nan], [[0.5, 0.5]], [0.5, 0.5, 0.5]])
+@pytest.mark.parametrize("propensity", [[0.5], [0.5, 0.0], [0.5, 2.0], [0.5, np.nan], [[0.5, 0.5]], [0.5] * 3, "x"])
 def test_invalid_propensities_are_rejected(propensity):
     with pytest.raises(ValueError, match="propensity"):
         psp_at_k([[0, 1], [1, 0]], [[0], [1]], 1, propensity)

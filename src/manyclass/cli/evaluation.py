@@ -277,6 +277,8 @@ class Evaluation:
     def warnings(self) -> list[str]:
         """What the user should know about the features and the labels of the file."""
         out = unknown_features(self.source)
+        if self.several and not self.trained.n_counted:
+            out.append("PSP@k is left out: a model that was not saved by manyclass train has no counts of its labels.")
         if not self.counts.true.any():
             out.append(f"no row of {self.source.path} has a label, so nothing can be correct.")
         if not self.n_unknown_rows:

@@ -59,7 +59,7 @@ def _facts(trained: Trained, path: str) -> dict[str, Any]:
     return {
         "algorithm": algorithm_of(clf),
         "slim": clf._slim,
-        "precision": clf._precision,
+        "precision": _precision(clf),
         "bytes": os.path.getsize(path),
         "n_classes": clf._index.n_current,
         "n_features": clf.n_features_in_,
@@ -70,6 +70,12 @@ def _facts(trained: Trained, path: str) -> dict[str, Any]:
         "reading": trained.reading.to_dict(),
         "training": trained.training,
     }
+
+
+def _precision(clf: Any) -> str:
+    """How weights are stored in the file: rounded when they were saved, or as in memory."""
+    short = any(array.dtype == np.int16 for group in clf._state.values() for array in group)
+    return "int16" if short and clf._precision == "float32" else clf._precision
 
 
 def _print_facts(facts: dict[str, Any], trained: Trained) -> None:

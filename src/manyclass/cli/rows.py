@@ -233,6 +233,7 @@ class RowStore:
     def _joined(self) -> Chunk:
         if self._whole is None:
             self._whole = self._decoded(join(self._parts, self.features))
+            self._parts = []
         return self._whole
 
     # Labels are numbers while rows are stored: an array of texts cannot be written, and repeats every text.
@@ -505,7 +506,8 @@ class SortedLabels:
         for separator in _SEPARATORS:
             several = {cell: n for cell, n in cells.items() if separator in cell}
             parts = {part.strip() for cell in several for part in cell.split(separator)}
-            if 2 * sum(several.values()) > self.n_labels and 2 * len(parts) < len(several):
+            unique = 2 * len(several) > self.n_labels  # most cells occur only once
+            if 2 * sum(several.values()) > self.n_labels and len(parts) * (1 if unique else 2) < len(several):
                 yield (
                     f"most labels contain {separator!r}, such as {shown(next(iter(several)))}. If they are several "
                     f"labels in one cell, use --label-separator '{separator}'."

@@ -10,7 +10,6 @@ import errno
 import hashlib
 import json
 import os
-import re
 import shlex
 import signal
 import sys
@@ -24,7 +23,7 @@ import numpy as np
 
 from ..core.base import algorithm_of, learns_at_once, learns_online
 from ..core.calibration import FEWEST
-from ..core.memory import as_bytes
+from ..core.memory import LimitError, as_bytes, as_text
 from ..core.model_file import remove_leftovers
 from ..estimators import ESTIMATORS
 from ..io import COLUMN_KINDS, Chunk, Reading, Source
@@ -183,7 +182,9 @@ def _run(plan: Plan) -> None:
     if not plan.as_json:
         skipped = f", {source.n_skipped:,} bad lines skipped" if source.n_skipped else ""
         size = f"{result['n_classes']:,} classes, {result['bytes'] / 1e6:,.1f} MB"
-        rows = f"read {source.n_rows:,} rows, learned {n_rows:,} counting every epoch"  # held-out rows are not learned
+        rows = f"read {source.n_rows:,} rows"
+        if not trained.training.get("at_once"):
+            rows += f", learned {n_rows:,} counting every epoch"  # held-out rows are not learned
         print(f"{plan.model}: {size}, {rows}, in {seconds:.1f} s{skipped}")
     _report(plan, trained, result)
 
@@ -290,6 +291,11 @@ def _train(plan: Plan, trained: Trained, source: Source, base: Trained | None) -
     if in_memory or (store.has_whole and at_once and not streams):
         return _fit(plan, trained, store)
     read_label_files(plan.about_labels, "", trained.reading, True)
+    if plan.max_memory and learns_at_once(trained.estimator):
+        raise CommandError(
+            f"{plan.data}: the rows take more than the {as_text(plan.row_bytes)} of --row-memory, by default a quarter "
+            "of --max-memory. Learned row by row, they would have no limit of memory: use a higher one."
+        )
     if plan.max_memory:
         raise CommandError(f"{plan.data}: {_NO_LIMIT}")
     _choose_for_stream(plan, trained, features)
@@ -321,8 +327,7 @@ def _limit(estimator: Any, algorithm: str, max_memory: str) -> None:
 
 
 _NO_LIMIT = (
-    "--max-memory is for label trees that learn all rows at once, but these rows are learned row by row: omit it. If "
-    "the rows need more than --row-memory, use a larger one."
+    "--max-memory is for label trees that learn all rows at once, but these rows are learned row by row: omit it."
 )
 _ONE_CLASS = "all rows have the label '{}'; at least two classes are required."
 
@@ -475,9 +480,10 @@ def _fit(plan: Plan, trained: Trained, store: RowStore) -> None:
     except KeyboardInterrupt:
         stderr.print("Interrupted; nothing was saved. With --online, training can be interrupted and resumed.")
         raise SystemExit(INTERRUPTED) from None
-    except MemoryError as error:  # its message names the option of the estimator
-        words = re.sub("max_memory='(.*?)'", r"--max-memory \1", str(error)).replace("max_memory", "--max-memory")
-        raise CommandError(f"not enough memory: {words}") from error
+    except LimitError as error:
+        n_bytes = 0 if store.in_memory else X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+        held = n_bytes if 4 * n_bytes <= error.needed + n_bytes else 0  # with a higher limit they may be in memory
+        raise CommandError(f"not enough memory: {error.advice('--max-memory', '--max-memory {}', held)}") from error
     trained.count(y)
     clf.set_params(n_jobs=1)
     n_epochs = int(getattr(clf, "n_epochs_", plan.n_epochs))

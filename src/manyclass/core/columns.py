@@ -48,12 +48,33 @@ class Sums(NamedTuple):
 
 def measure(batch: Batch, weights: np.ndarray, n_features: int, centre: bool) -> ColumnScaling | None:
     """The columns of training rows, all dense ones centred if `centre`; None if they can stay as they are."""
-    sums = column_sums(batch, weights, column_sizes(batch, weights, n_features))
-    return columns_of(sums, centre and isinstance(batch, Dense))
+    if isinstance(batch, Dense):
+        return columns_of(column_sums(batch, weights, column_sizes(batch, weights, n_features)), centre)
+    used = used_in(batch, n_features)
+    place = np.cumsum(used, dtype=np.int32)
+    place -= 1
+    sizes = column_sizes(batch, weights, int(place[-1]) + 1, place)  # the sums of a column take 90 bytes
+    scaling = columns_of(column_sums(batch, weights, sizes, place), False)
+    if scaling is None:
+        return None
+    shift, factor = np.zeros(n_features, np.float32), np.ones(n_features, np.float32)
+    shift[used], factor[used] = scaling
+    return ColumnScaling(shift, factor)
 
 
-def column_sizes(batch: Batch, weights: np.ndarray, n_features: int) -> ColumnMaxima:
-    """The largest values of some rows; `larger` joins those of two parts."""
+def used_in(batch: Batch, n_features: int) -> Array:
+    """Whether any row of a sparse batch has each feature."""
+    assert isinstance(batch, Csr)
+    used = np.zeros(n_features, bool)
+    for first in range(batch.indptr[0], batch.indptr[-1], _AT_A_TIME):
+        used[batch.indices[first : min(first + _AT_A_TIME, batch.indptr[-1])]] = True
+    return used
+
+
+def column_sizes(
+    batch: Batch, weights: np.ndarray, n_features: int, place: np.ndarray | None = None
+) -> ColumnMaxima:
+    """The largest values of some rows; `larger` joins those of two parts. `place` has other numbers of the columns."""
     largest = np.zeros(n_features)
     if isinstance(batch, Dense):
         lowest, highest = batch.values.min(axis=0, initial=0.0), batch.values.max(axis=0, initial=0.0)
@@ -61,7 +82,8 @@ def column_sizes(batch: Batch, weights: np.ndarray, n_features: int) -> ColumnMa
     else:
         for first in range(0, len(batch.values), _AT_A_TIME):  # so that temporary arrays are small
             part = slice(first, first + _AT_A_TIME)
-            np.maximum.at(largest, batch.indices[part], np.abs(batch.values[part]).astype(float))
+            indices = batch.indices[part] if place is None else place[batch.indices[part]]
+            np.maximum.at(largest, indices, np.abs(batch.values[part]).astype(float))
     return ColumnMaxima(largest, weights.max(initial=0.0), len(weights))
 
 
@@ -70,8 +92,8 @@ def larger(a: ColumnMaxima, b: ColumnMaxima) -> ColumnMaxima:
     return ColumnMaxima(np.maximum(a.value, b.value), max(a.weight, b.weight), a.n_rows + b.n_rows)
 
 
-def column_sums(batch: Batch, weights: np.ndarray, sizes: ColumnMaxima) -> Sums:
-    """The sums of some rows; `sizes` are those of all rows."""
+def column_sums(batch: Batch, weights: np.ndarray, sizes: ColumnMaxima, place: np.ndarray | None = None) -> Sums:
+    """The sums of some rows; `sizes` are those of all rows. `place` has other numbers of the columns."""
     n_features, n = len(sizes.value), sizes.n_rows
     value, square, filled = np.zeros((3, 2, n_features))
     if isinstance(batch, Dense):
@@ -88,7 +110,8 @@ def column_sums(batch: Batch, weights: np.ndarray, sizes: ColumnMaxima) -> Sums:
     else:
         for first in range(0, len(batch.values), _AT_A_TIME):
             part = slice(first, first + _AT_A_TIME)
-            indices, values = batch.indices[part], batch.values[part].astype(float)
+            indices = batch.indices[part] if place is None else place[batch.indices[part]]
+            values = batch.values[part].astype(float)
             terms = two_parts(values**2, sizes.value[indices] ** 2, n)
             square += [np.bincount(indices, term, n_features) for term in terms]
             filled[0] += np.bincount(indices, values != 0, n_features)

@@ -1,8 +1,10 @@
 """Amounts of memory: text such as "8GB", what the process has allocated, and arrays in temporary files."""
 
+import ctypes
 import errno
 import os
 import re
+import sys
 import tempfile
 from mmap import mmap
 from numbers import Integral
@@ -30,8 +32,38 @@ def as_text(n_bytes: float) -> str:
     return f"{-int(-n_bytes // 1e6)}MB" if n_bytes < 1e10 else f"{-int(-n_bytes // 1e9)}GB"
 
 
+class LimitError(MemoryError):
+    """Work would take more memory than a limit allows."""
+
+    def __init__(self, needed: float, held: int, limit: int, others: list[str]) -> None:
+        super().__init__(needed, held, limit, others)
+        self.needed, self.held, self.limit = needed, held, limit
+        self.others = others  # other ways to fit the limit
+
+    def __str__(self) -> str:
+        return self.advice("max_memory", "max_memory='{}'")
+
+    def advice(self, name: str, argument: str, more: float = 0) -> str:
+        """What to do, with the limit as an option of this name; `more` bytes would be needed with a larger limit."""
+        enough = as_text(1.02 * (self.needed + more))  # what is in use varies a little from call to call
+        return (
+            f"fit would take about {as_text(self.needed)} with one thread, of which {as_text(self.held)} is in use "
+            f"already, but {name} is {self._limit}. To fit it: "
+            f"{', or '.join([f'use {argument.format(enough)}', *self.others])}."
+        )
+
+    @property
+    def _limit(self) -> str:
+        return as_text(self.limit) if self.limit >= 1e6 else f"{self.limit} bytes"
+
+
 def held_bytes() -> int:
-    """Memory that this process has allocated, without mapped files; 0 where the system does not report it."""
+    """Memory that this process has allocated, without mapped files; 0 where the system does not report it.
+
+    What was freed, but kept for later, is returned to the system first.
+    """
+    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):  # a function of glibc
+        trim(0)
     try:
         with open("/proc/self/status") as file:
             return next((1024 * int(line.split()[1]) for line in file if line.startswith("RssAnon:")), 0)

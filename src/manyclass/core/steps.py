@@ -57,8 +57,8 @@ class Here:
             self._n_bytes += sum(array.nbytes for array in found)
             if self._n_bytes > self.most_bytes:
                 raise MemoryError(
-                    f"fit was stopped: the weights take more than the {as_text(self.most_bytes)} that max_memory "
-                    "leaves for them. Use a larger max_memory, or fewer rows."
+                    f"fit was stopped: the weights take more than the {as_text(self.most_bytes)} that the limit of "
+                    "memory leaves for them. Use a higher limit, or fewer rows."
                 )
         return found
 

@@ -235,7 +235,7 @@ class XmcReader(SvmlightReader):
     def __init__(self, path: str, reading: Reading, labelled: bool, skip: bool) -> None:
         super().__init__(path, replace(reading, index_base=0), labelled, skip)
         self._n_rows: int | None = None  # in the header
-        self._n_read, self._last_line = 0, 1
+        self._n_read, self._n_bad, self._last_line = 0, 0, 1
 
     @classmethod
     def resolve(cls, path: str, reading: Reading, block: Block, labelled: bool) -> Reading:
@@ -254,17 +254,20 @@ class XmcReader(SvmlightReader):
             self._rules = self._rules._replace(format=parser.XMC, n_features=n_features, n_labels=n_labels)
             block = Block(block.data.split(b"\n", 1)[1], block.first_line + 1)
         piece = super().read(block)
-        self._n_read += piece.n_rows
+        self._n_read, self._n_bad = self._n_read + piece.n_rows, self._n_bad + len(piece.bad)
         return piece
 
     def end(self) -> Piece | None:
-        """Check the number of rows, unless bad lines were skipped."""
+        """Check the number of rows. If bad lines are skipped, missing rows count as such."""
         if self._n_rows is None:
             raise DataError(self.path, "the file is empty; its first line must be: n_rows n_features n_labels", 1, 1)
-        if self._n_read == self._n_rows or self.skip:
+        n_missing = self._n_rows - self._n_read - self._n_bad
+        if not n_missing or (self.skip and n_missing < 0):
             return None
-        what = f"the file ends after {self._n_read} rows, but its header says {self._n_rows}"
-        what += "; download it again or correct the header"
+        if self.skip:
+            return empty_piece(self.reading.width, n_missing)
+        advice = "download it again or correct the header" if n_missing > 0 else "correct the header"
+        what = f"the file has {self._n_read} rows, but its header says {self._n_rows}; {advice}"
         return empty_piece(self.reading.width, error=DataError(self.path, what, self._last_line, 1))
 
 

@@ -623,14 +623,12 @@ class SumsOfRows:
 
     def __init__(self, run: Any, parts: list, counts: Counts, bounds: Bounds, sizes: Sizes) -> None:
         self.run, self.parts, self.bounds, self.sizes = run, parts, bounds, sizes
-        used = run.combine(np.logical_or, run.each(used_features, [parts], sizes.n_features))
-        self.n_used = max(1, int(run.get(run.call(np.count_nonzero, used))))
-        self.number = run.call(_numbers, used)  # of each feature among those that are used
+        self.n_used, self.number = _used(run, parts, sizes)
         by_labels = run.each(by_label, [parts], sizes.n_classes)
-        scaling, lengths = (sizes.n_features, grid_of_sums(bounds)), []
+        scaling, lengths = (self.n_used, self.number, grid_of_sums(bounds)), []
         most = np.minimum(counts.values, self.n_used)  # values of the sum of each label
         for first, last in pairwise(divide_work(most, MOST_SUMMED)):
-            total = run.combine(add, run.each(sparse_sums, [parts, by_labels], first, last, scaling))
+            total = run.combine(add, run.each(sparse_sums, [parts, by_labels], first, last, *scaling))
             lengths.append(run.call(row_norms, total))
             run.wait_until_few_are_missing(lengths)
         self.inverse = run.call(_inverse_of_all, *lengths)
@@ -662,6 +660,12 @@ def columns_at_a_time(n: int) -> int:
     return N_DIMS if n <= _SHORT else LANES
 
 
+def _used(run: Any, parts: list, sizes: Sizes) -> tuple[int, Any]:
+    """How many features the rows have, and the number of each feature among these."""
+    used = run.combine(np.logical_or, run.each(used_features, [parts], sizes.n_features))
+    return max(1, int(run.get(run.call(np.count_nonzero, used)))), run.call(_numbers, used)
+
+
 def _numbers(used: np.ndarray) -> np.ndarray:
     return np.cumsum(used, dtype=np.int32) - np.int32(1)
 
@@ -683,11 +687,14 @@ def _inverse_of_all(*lengths: np.ndarray) -> np.ndarray:
 
 
 def mean_directions(run: Any, parts: list, bounds: Bounds, sizes: Sizes) -> Any:
-    """The sum of the rows of each label, scaled to length 1, as a matrix. Labels without rows give zeros."""
+    """The sum of the rows of each label, scaled to length 1, as a matrix. Labels without rows give zeros.
+
+    Of sparse rows, the features that no row has are left out.
+    """
     step, n = grid_of_sums(bounds), sizes.n_classes
     if sizes.sparse:
-        by_labels, scaling = run.each(by_label, [parts], n), (sizes.n_features, step)
-        total = run.combine(add, run.each(sparse_sums, [parts, by_labels], 0, n, scaling))
+        by_labels = run.each(by_label, [parts], n)
+        total = run.combine(add, run.each(sparse_sums, [parts, by_labels], 0, n, *_used(run, parts, sizes), step))
         return run.call(_sparse_directions, total)
     found = []
     for first in range(0, n, _LABELS_AT_A_TIME):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.memory import as_text, held_bytes
+from ..core.memory import LimitError, held_bytes
 from .fit import (
     FEW_LABELS,
     MOST_RECORDS,
@@ -57,7 +57,7 @@ def memory(options: Options, n_features: int, n_classes: int, size: Size | None 
     """Bytes of a model after `fit`, if every node has all features, or of sparse rows."""
     pages, kind = pages_for(n_features)
     weights = _weights(options, n_features, n_classes, size, np.dtype(kind).itemsize, 8 * pages)
-    return int(weights + 12 * n_features)
+    return int(weights + (12 if size is None else 4) * n_features)  # columns of text are rarely scaled
 
 
 def _weights(
@@ -166,7 +166,7 @@ class Limits(NamedTuple):
 
 
 def limits(options: Options, problem: Problem, n_jobs: int, max_memory: int | None) -> Limits:
-    """Threads and bytes for the weights within a limit for the process, or a MemoryError that says what would fit."""
+    """Threads and bytes for the weights within a limit for the process, or a LimitError that says what would fit."""
     if max_memory is None:
         return Limits(n_jobs)
     held = held_bytes()
@@ -175,23 +175,15 @@ def limits(options: Options, problem: Problem, n_jobs: int, max_memory: int | No
         if held + needs.peak(n_threads) <= max_memory:
             left = max_memory - held - _SPARE * (needs.rows + needs.pairs + needs.kept)
             return Limits(n_threads, min(left / _JOINED, left - _SPARE * n_threads * needs.thread), spill)
-    raise MemoryError(_refusal(options, problem, held, max_memory))
+    raise _refusal(options, problem, held, max_memory)
 
 
-def _refusal(options: Options, problem: Problem, held: int, max_memory: int) -> str:
+def _refusal(options: Options, problem: Problem, held: int, max_memory: int) -> LimitError:
     def needed(n_rows: int) -> int:
         fewer = problem._replace(size=problem.size._replace(n_rows=n_rows))
         return held + needs_of(options, fewer, spill=True).peak(1)
 
     n_rows = problem.size.n_rows
-    most = needed(n_rows)
     n_fitting = bisect_right(range(1, n_rows), max_memory, key=needed)
-    advice = [f"use max_memory='{as_text(1.02 * most)}'"]  # what is in use varies a little from call to call
-    if n_fitting:
-        advice.append(f"about {n_fitting} of the {n_rows} rows")
-    if options.n_trees > 1:
-        advice.append("fewer trees")
-    return (
-        f"fit would take about {as_text(most)} with one thread, of which {as_text(held)} is in use already, "
-        f"but max_memory is {as_text(max_memory)}. To fit it: {', or '.join(advice)}."
-    )
+    others = [f"about {n_fitting} of the {n_rows} rows"] if n_fitting else []
+    return LimitError(needed(n_rows), held, max_memory, [*others, *["fewer trees"] * (options.n_trees > 1)])

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.columns import dense
+from ..core.columns import dense, used_in
 from ..core.inputs import Batch, Csr, rows_from
 from ..core.invariants import check_counts, need, need_range
 from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
@@ -39,7 +39,7 @@ from .memory import (
     memory,  # noqa: F401  (one of the model's functions)
 )
 from .neighbors import BEST, Neighbors, check_neighbors, rank_again, with_rows
-from .parts import Given, used_in
+from .parts import Given
 from .weights import (
     EVERY,
     LANES,

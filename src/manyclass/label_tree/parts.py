@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.columns import as_matrix
+from ..core.columns import as_matrix, used_in
 from ..core.exact import add_products, grid, on_grid, two_parts
 from ..core.inputs import Batch, Csr, Dense, gather, rows_at, rows_from
 from ..core.locks import parallel
@@ -158,20 +158,21 @@ def by_label(part: Part, n_classes: int) -> sp.csr_array:
     return sp.csr_array((Y.values, Y.indices, Y.indptr), shape=(len(part.rows.factor), n_classes)).T.tocsr()
 
 
-def sparse_sums(part: Part, rows_of_labels: sp.csr_array, first: int, last: int, scaling: tuple) -> sp.csr_array:
-    """The sums of the rows of labels first..last-1; `scaling` is (number of features, grid)."""
-    n_features, step = scaling
+def sparse_sums(
+    part: Part, rows_of_labels: sp.csr_array, first: int, last: int, n_used: int, number: Array, step: float
+) -> sp.csr_array:
+    """The sums of the rows of labels first..last-1. `number` has their columns, of which there are `n_used`."""
     chosen = rows_of_labels[first:last]
     label = np.repeat(np.arange(chosen.shape[0]), np.diff(chosen.indptr))
     ends = np.cumsum(row_lengths(part.rows.batch)[chosen.indices])
-    out = sp.csr_array((chosen.shape[0], n_features), dtype=np.float64)
+    out = sp.csr_array((chosen.shape[0], n_used), dtype=np.float64)
     begin = 0
     while begin < len(label):  # rows of at most so many values, or one row
         before = ends[begin - 1] if begin else 0
         end = max(begin + 1, int(np.searchsorted(ends, before + VALUES_AT_A_TIME, side="right")))
-        rows = as_matrix(rows_at(part.rows.batch, chosen.indices[begin:end]), n_features)
-        terms = np.repeat(chosen.data[begin:end].astype(np.float64), np.diff(rows.indptr)) * rows.data
-        rows = sp.csr_array((on_grid(terms, step), rows.indices, rows.indptr), shape=rows.shape)
+        own: Any = rows_at(part.rows.batch, chosen.indices[begin:end])
+        terms = np.repeat(chosen.data[begin:end].astype(np.float64), np.diff(own.indptr)) * own.values
+        rows = sp.csr_array((on_grid(terms, step), number[own.indices], own.indptr), shape=(end - begin, n_used))
         places = label[begin:end], np.arange(end - begin)
         member = sp.csr_array((np.ones(end - begin), places), shape=(chosen.shape[0], end - begin))
         out, begin = out + member @ rows, end
@@ -191,15 +192,6 @@ def dense_sums(part: Part, first: int, last: int, step: float) -> Array:
 def used_features(part: Part, n_features: int) -> Array:
     """Whether any row has each feature."""
     return used_in(part.rows.batch, n_features)
-
-
-def used_in(batch: Batch, n_features: int) -> Array:
-    """Whether any row of a batch has each feature."""
-    used = np.zeros(n_features, bool)
-    assert isinstance(batch, Csr)
-    for first in range(batch.indptr[0], batch.indptr[-1], VALUES_AT_A_TIME):
-        used[batch.indices[first : min(first + VALUES_AT_A_TIME, batch.indptr[-1])]] = True
-    return used
 
 
 def _renumbered(batch: Batch, first: int, last: int, number: Array) -> Csr:

@@ -319,7 +319,10 @@ def psp_at_k(Y_true: Any, top_labels: Any, k: int, propensity: Any) -> float:
 def psp_sums(Y_true: Any, top_labels: Any, k: int, propensity: Any) -> tuple[float, float]:
     """The two sums whose ratio is PSP@k, which can be added up over parts of the rows."""
     truth, top, hits = find_hits(Y_true, top_labels, k)
-    propensity = np.asarray(propensity, dtype=np.float64)
+    try:
+        propensity = np.asarray(propensity, dtype=np.float64)
+    except (TypeError, ValueError):
+        propensity = np.zeros(1)
     if propensity.ndim != 1 or not np.all((propensity > 0) & (propensity <= 1)):
         raise ValueError("propensity must be a 1-D array with one number per label, above 0 and at most 1.")
     if len(propensity) < truth.n_labels or (truth.is_matrix and len(propensity) > truth.n_labels):
