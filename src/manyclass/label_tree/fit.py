@@ -318,7 +318,7 @@ def _held_out_scores(piece: Piece, held: Pairs, tree: LabelTree, blocks: PackedB
 
 
 def _neighbors(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start) -> Neighbors | None:
-    """Training rows of each label, if held-out rows of a sample of leaves are predicted better with them."""
+    """Training rows of each label, if they make the labels of held-out rows of a sample of leaves more likely."""
     options, run = plan.options, plan.run
     suited = not (plan.sparse or options.multilabel or options.normalize or options.n_trees > 1)
     if not (options.neighbors and suited and n_pairs.any()):
