@@ -57,6 +57,16 @@ def test_conda_recipe_has_the_same_requirements():
     assert not [needed for needed in project["dependencies"] if f"-{needed}\n" not in recipe]
 
 
+def test_scripts_start_as_the_pages_say():
+    """`benchmarks` is not installed: a script that is started by its path has to find it."""
+    pages = [*DOCS.rglob("*.md"), *(ROOT / "benchmarks").rglob("*.md")]
+    named = {path for page in pages for path in re.findall(r"python (benchmarks/[\w/]+\.py)", page.read_text("utf-8"))}
+    sources = {path: (ROOT / path).read_text(encoding="utf-8") for path in named}
+    assert "benchmarks/race.py" in sources
+    finds = re.compile(r"sys\.path|^from report import", re.M)  # report.py extends the path
+    assert [path for path, text in sources.items() if "from benchmarks" in text and not finds.search(text)] == []
+
+
 def test_broken_links_are_found(tmp_path):
     (tmp_path / "a.html").write_text('<a href="b.html#there"></a><a href="https://example.org/x"></a><h1 id="x"></h1>')
     (tmp_path / "b.html").write_text('<h1 id="there"></h1><a href="a.html#x"></a><a href="a.html#y"></a><img src="c">')
