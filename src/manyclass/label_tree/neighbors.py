@@ -5,7 +5,7 @@ The model keeps training rows. The best labels of the tree are ranked again by
     factor x score - slope x log(offset + squared distance to the nearest row of the label).
 
 Minus half the number of features times this logarithm estimates the logarithm of the density of the label's rows, up to
-a constant. `fit` chooses the numbers on rows that it holds out at a sample of leaves, and keeps no rows unless distances
+a constant. `fit` chooses the numbers on rows that it holds out at a sample of leaves, and keeps no rows unless these
 make their labels more likely. `partial_fit` adds rows of labels that have fewer than `most_rows`. For dense rows with
 one label each.
 """
