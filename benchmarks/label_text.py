@@ -12,6 +12,7 @@ last one shows which part of the loss of the other labels is not due to predicti
 Writes `label_text/results.md`.
 """
 
+import argparse
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -120,6 +121,7 @@ def online(rows: Rows) -> list[list[str]]:
 
 def main() -> int:
     """Measure and write the page."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     rows, about = load(), machine()
     text = (
         f"`python benchmarks/label_text.py` writes this page. {about['machine']}; {when()}. "

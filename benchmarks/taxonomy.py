@@ -10,6 +10,7 @@ the file inside the package simple-icd-10-cm of PyPI. A set that is not there is
 Writes `taxonomy/results.md`.
 """
 
+import argparse
 import os
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -194,6 +195,7 @@ def section(name: str, rows: Rows) -> str:
 
 def main() -> int:
     """Measure all sets that are on this machine."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     about = machine()
     parts = [
         "# Taxonomies",
