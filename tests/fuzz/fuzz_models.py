@@ -106,11 +106,12 @@ def extended(model: Any, X: np.ndarray, y: np.ndarray, method: str, **given: Any
 
 
 def near(model: Any, X: np.ndarray, y: np.ndarray) -> Any:
-    """A label tree that keeps rows, whether they help or not."""
+    """A label tree that keeps rows and their map, whether they help or not."""
     from manyclass.label_tree.neighbors import Ranking, no_neighbors, with_rows
 
     model.fit(X, y)
-    model._state["neighbors"] = with_rows(no_neighbors(X.shape[1], Ranking(0.8, 0.5, 0.01)), X, model._index.encode(y))
+    ranking = Ranking(0.8, 0.5, 0.01, np.tri(X.shape[1], dtype=np.float32))
+    model._state["neighbors"] = with_rows(no_neighbors(X.shape[1], ranking), X, model._index.encode(y))
     return model
 
 

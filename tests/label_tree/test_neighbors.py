@@ -16,6 +16,8 @@ from manyclass.label_tree.neighbors import (
     Ranking,
     best_ranking,
     check_neighbors,
+    mapped,
+    maps,
     most_rows,
     nearest,
     no_neighbors,
@@ -111,7 +113,7 @@ def test_files_threads_and_new_labels(shapes, model, tmp_path):
     np.testing.assert_array_equal(load_model(tmp_path / "more").predict(X_test), more.predict(X_test))
 
 
-def test_files_without_factor_and_offset(shapes, tmp_path):
+def test_files_without_factor_offset_and_map(shapes, tmp_path):
     """Version 0.1.0 has written the slope only: score - slope x squared distance."""
     X, y, X_test, _ = shapes
     old = LabelTreeClassifier(random_state=0).fit(X, y)
@@ -119,10 +121,85 @@ def test_files_without_factor_and_offset(shapes, tmp_path):
     neighbors.factor[0], neighbors.slope[0], neighbors.offset[0] = 1.0, 3.0, 0.0
     old.save(tmp_path / "new")
     arrays, metadata = model_file.read(tmp_path / "new", False, True)
-    arrays = {name: array for name, array in arrays.items() if name not in ("neighbors.factor", "neighbors.offset")}
+    for name in ("factor", "offset", "map"):
+        del arrays[f"neighbors.{name}"]
     model_file.write(tmp_path / "old", arrays, metadata)
     for one, same in zip(load_model(tmp_path / "old").predict_topk(X_test), old.predict_topk(X_test), strict=True):
         np.testing.assert_array_equal(one, same)
+
+
+@pytest.fixture(scope="module")
+def stretched(shapes):
+    """The same, beside nine columns of noise that are nearly the same; all columns are mixed."""
+    rng = np.random.default_rng(1)
+    X, y, X_test, y_test = shapes
+    mix = np.linalg.qr(rng.standard_normal((15, 15)))[0]
+
+    def wide(X):
+        noise = 3.0 * rng.standard_normal((len(X), 1)) + 0.1 * rng.standard_normal((len(X), 9))
+        return (np.hstack([X, noise]) @ mix).astype(np.float32)
+
+    return wide(X), y, wide(X_test), y_test
+
+
+def test_directions_in_which_rows_of_a_label_differ_count_less(stretched, monkeypatch, tmp_path):
+    X, y, X_test, y_test = stretched
+    model = LabelTreeClassifier(random_state=0).fit(X, y)
+    assert model._state["neighbors"].map.shape == (15, 15)
+    model.save(tmp_path / "one")
+    loaded = load_model(tmp_path / "one")
+    for one, same in zip(loaded.predict_topk(X_test), model.predict_topk(X_test), strict=True):
+        np.testing.assert_array_equal(one, same)
+    LabelTreeClassifier(random_state=0, n_jobs=2).fit(X, y).set_params(n_jobs=1).save(tmp_path / "two")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    assert model.explain(X_test[0]).score == pytest.approx(model.predict_topk(X_test[:1], 1)[1][0, 0], rel=1e-6)
+    whole, cut_up = load_model(tmp_path / "one"), load_model(tmp_path / "one")
+    whole.partial_fit(X_test, y_test)
+    for begin, end in ((0, 7), (7, 8), (8, len(y_test))):
+        cut_up.partial_fit(X_test[begin:end], y_test[begin:end])
+    for name, one in (("whole", whole), ("cut", cut_up)):
+        one.save(tmp_path / name)
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "cut").read_bytes()
+    monkeypatch.setattr(fit, "maps", lambda values, labels: [None])
+    plain = LabelTreeClassifier(random_state=0).fit(X, y)
+    assert model.score(X_test, y_test) > plain.score(X_test, y_test) + 0.05
+
+
+def test_maps_make_the_rows_of_a_label_alike_in_all_directions(monkeypatch):
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(4), 500)
+    values = rng.standard_normal((2000, 3)) @ np.diag([1.0, 5.0, 0.2]) @ rng.standard_normal((3, 3))
+    values = (values + 9.0 * labels[:, None]) * [1.0, 1.0, 1e-3]
+    shapes, spread = [], []
+    for linear in list(maps(values.astype(np.float32), labels))[1:]:
+        shapes.append(linear.shape)
+        rows = mapped(linear, values.astype(np.float32))
+        expected = values @ np.tril(linear).T if len(linear) == 3 else values * linear
+        np.testing.assert_allclose(rows, expected, rtol=1e-3, atol=1e-3)
+        rest = rows - np.array([rows[labels == label].mean(axis=0) for label in range(4)])[labels]
+        spread.append(np.linalg.cond(rest.T @ rest))
+    assert shapes == [(3, 3), (3, 3), (1, 3), (3, 3), (3, 3)]
+    assert spread[4] < spread[3] < spread[2]  # of scaled columns, the less the identity counts, the more alike
+    monkeypatch.setattr(neighbors_module, "_WIDEST", 2)
+    assert [None if one is None else one.shape for one in maps(values, labels)] == [None, (1, 3)]
+    assert list(maps(np.ones((4, 2), np.float32), np.arange(4))) == [None]  # nothing differs
+
+
+def test_mapped_values_stay_finite():
+    neighbors = no_neighbors(2, Ranking(1.0, 1.0, 1.0, np.full((2, 2), 1e20, np.float32)))
+    rows = mapped(neighbors.map, np.array([[1e30, -1e30], [-1e30, 1e30]], np.float32))
+    assert np.isfinite(rows).all() and (rows[0] != rows[1]).any()
+
+
+def test_a_map_is_used_if_it_is_clearly_better():
+    rng = np.random.default_rng(0)
+    true, noise = rng.integers(0, 5, 400), rng.random((400, 5))
+    good, better = 1.0 + rng.random((2, 400, 5))
+    good[np.arange(400), true] *= 0.8
+    better[np.arange(400), true] *= 0.6
+    one, two = np.ones((1, 2), np.float32), np.ones((2, 2), np.float32)
+    assert best_ranking(noise, [(None, good), (one, better), (two, better)], true).map is one
+    assert best_ranking(noise, [(None, better), (one, good)], true).map is None
 
 
 def test_distances_take_little_memory(monkeypatch):
@@ -159,11 +236,11 @@ def test_distances_are_not_used_unless_they_help():
     noise = rng.random((400, 5))
     informative = noise + 1.0
     informative[np.arange(400), true] *= 0.1
-    found = best_ranking(noise, informative, true)
+    found = best_ranking(noise, [(None, informative)], true)
     assert found.slope > 0 and found.factor > 0 and found.offset > 0
-    assert best_ranking(noise, rng.random((400, 5)), true) is None
-    assert best_ranking(noise, np.zeros((400, 5)), true) is None
-    assert best_ranking(noise[:0], noise[:0], true[:0]) is None
+    for useless in (rng.random((400, 5)), np.zeros((400, 5))):
+        assert best_ranking(noise, [(None, useless)], true) is None
+    assert best_ranking(noise[:0], [(None, noise[:0])], true[:0]) is None
 
 
 @pytest.mark.parametrize(
@@ -183,6 +260,8 @@ def test_distances_are_not_used_unless_they_help():
         ("factor", np.array([0.0])),
         ("offset", np.array([-1.0])),
         ("slope", np.array([np.inf])),
+        ("map", np.zeros((3, 2), np.float32)),
+        ("map", np.zeros((1, 3), np.float32)),
     ],
 )
 def test_wrong_neighbors_in_a_file_are_refused(field, value):

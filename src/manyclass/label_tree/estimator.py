@@ -70,10 +70,10 @@ class LabelTreeClassifier(MultilabelClassifier):
         `partial_fit` without `fit` grows one tree. `decision_path` and `tree_table` show the first tree.
     neighbors : bool, default=True
         With dense rows and one label per row, `fit` tests on held-out rows of some leaves whether the distance to the
-        nearest training row of a label helps. It does where a label has several shapes, as in images. If it helps, the
-        model keeps up to 128 rows per label, or 32,768 / n_features if that is more, at most 256 MB together, and ranks
-        the 20 best labels again by this distance. A prediction then takes longer, by up to 20 x 32,768 or 20 x 128 x
-        n_features multiplications. False: no rows are kept.
+        nearest training row of a label helps, and in which directions differences count. It helps where a label has
+        several shapes, as in images. The model then keeps up to 128 rows per label, or 32,768 / n_features if that is
+        more, at most 256 MB together, and ranks the 20 best labels again by this distance. A prediction takes longer,
+        by up to 20 x 32,768 or 20 x 128 x n_features multiplications. False: no rows are kept.
     replay : bool, default=True
         Keep earlier rows of `partial_fit` in the model (8 MB, or 4 rows per label if that is more). While the stream
         looks sorted by label, two stored rows are learned again with each new row, so that early labels are not

@@ -10,14 +10,13 @@ from functools import partial
 import numpy as np
 from scipy.special import log_expit
 
-from ..core.columns import dense
 from ..core.explanation import Outputs, Parts, Step, choice_step, softmax_outputs, values_of
 from ..core.inputs import Batch
 from ..core.losses import SOFTMAX
 from ..core.state import State
 from .fit import trees_of
 from .kernels import Found, LabelTree, Options, predict_batch, row_factors, start_of
-from .neighbors import BEST, rank_again
+from .neighbors import BEST, mapped_rows, rank_again
 from .weights import Blocks, PackedBlocks, find_all, find_weights, lengths_of, square_sums
 
 PATH, SIGMOID = "probability of the path", "log-sigmoid"
@@ -158,7 +157,7 @@ def _with_distance(own: Parts, factor: float, distance: float) -> Parts:
 
 def _distance_terms(options: Options, state: State, batch: Batch, labels: list[int], tree: tuple) -> list[float]:
     """What the distance to the nearest training row adds to the score of each label."""
-    values, found = dense(batch, state["neighbors"].row.shape[1]).values, Found.empty(1, n_labels=BEST)
+    values, found = mapped_rows(state["neighbors"], batch), Found.empty(1, n_labels=BEST)
     predict_batch(*tree, state["scale"], batch, options, found, True)
     out, factor = [], float(state["neighbors"].factor[0])
     for label in labels:

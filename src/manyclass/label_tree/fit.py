@@ -19,7 +19,7 @@ from ..core.state import Scale, Seen, State, make
 from ..core.steps import Here, add, one_blas_thread
 from .fit_kernels import Pairs, Start, Weights, fit_nodes, left_out_scores
 from .kernels import LabelTree, Options, Rows, Run, first_bias, start_of
-from .neighbors import Neighbors, Ranking, best_ranking, nearest, no_neighbors, rows_to_keep, with_rows
+from .neighbors import Neighbors, Ranking, best_ranking, maps, nearest, no_neighbors, product, rows_to_keep, with_rows
 from .parts import (
     Bounds,
     Counts,
@@ -364,21 +364,27 @@ def _ranking(
         if len(near):
             some = slice(None, None, 1 + len(row) * len(near) // _MOST_DISTANCES)
             row, scores = row[some], scores[some]
+            near = near[np.argsort(tree.place_of[piece.label[near]], kind="stable")]
             scores = np.pad(
                 -np.logaddexp(0.0, -scores), ((0, 0), (0, width - scores.shape[1])), constant_values=-np.inf
             )
-            parts.append((scores, _distances(piece, tree, row, near, width), tree.place_of[piece.label[row]]))
+            parts.append((scores, row, near))
     if not parts:
         return None
-    scores, distances, places = map(np.concatenate, zip(*parts, strict=True))
-    return best_ranking(scores, distances, places)
+    values, place = piece.rows.batch.values, tree.place_of[piece.label]
 
+    def distances(linear: np.ndarray | None) -> np.ndarray:
+        """Of the held-out rows to the nearest row of each label of their leaf."""
+        found = []
+        for _, row, near in parts:
+            own, others = (product(linear, values[rows]) for rows in (row, near))
+            found.append(nearest(own, others, place[near], width))
+        return np.concatenate(found)
 
-def _distances(piece: Piece, tree: LabelTree, row: np.ndarray, near: np.ndarray, width: int) -> np.ndarray:
-    """The distances of some rows to the nearest row of each label of a leaf; `near` are its other rows."""
-    values, place = piece.rows.batch.values, tree.place_of[piece.label[near]]
-    near, place = near[np.argsort(place, kind="stable")], np.sort(place)
-    return nearest(values[row], values[near], place, width)
+    together = np.concatenate([near for *_, near in parts])
+    tried = ((linear, distances(linear)) for linear in maps(values[together], piece.label[together]))
+    scores, rows = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
+    return best_ranking(scores, tried, place[rows])
 
 
 def _start(plan: _Plan, pairs: list, n_pairs: np.ndarray, leaf: bool) -> tuple[Start, float]:
@@ -902,6 +908,7 @@ def divide(rows: np.ndarray, ids: np.ndarray, n_parts: int, rng: np.random.Gener
     return np.split(order, np.cumsum(sizes)[:-1])
 
 
+@np.errstate(invalid="ignore")  # OpenBLAS sometimes reports an invalid value in a product of finite numbers
 def _halve(rows: np.ndarray, n_left: int, a: int, b: int) -> np.ndarray:
     """Which rows go left, n_left of them: two-means with a fixed number on each side, from rows a and b."""
     n, direction = len(rows), rows[a] - rows[b]

@@ -38,7 +38,7 @@ from .memory import (
     limits,
     memory,  # noqa: F401  (one of the model's functions)
 )
-from .neighbors import BEST, Neighbors, check_neighbors, rank_again, with_rows
+from .neighbors import BEST, Neighbors, check_neighbors, mapped_rows, rank_again, with_rows
 from .parts import Given
 from .weights import (
     EVERY,
@@ -246,8 +246,7 @@ def search(options: Options, state: State, batch: Batch, k: int) -> Predictions:
     if len(trees) == 1:
         predict_batch(*trees[0], state["scale"], batch, options, out, True)
         if "neighbors" in state:
-            values = dense(batch, state["neighbors"].row.shape[1]).values
-            rank_again(state["neighbors"], values, out.labels, out.scores, out.work)
+            rank_again(state["neighbors"], mapped_rows(state["neighbors"], batch), out.labels, out.scores, out.work)
         return Predictions(out.labels[:, :k], out.scores[:, :k], out.work)
     at_a_time = max(1, _SCORES // width(options, state))
     for first in range(0, n, at_a_time):
@@ -385,6 +384,8 @@ def arrays_from_file(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     if "neighbors.slope" in out:  # version 0.1.0 has no logarithm of distances
         out.setdefault("neighbors.factor", np.ones(1))
         out.setdefault("neighbors.offset", np.zeros(1))
+    if (kept := out.get("neighbors.row")) is not None and kept.ndim == 2:
+        out.setdefault("neighbors.map", np.zeros((0, kept.shape[1]), np.float32))
     return out
 
 

@@ -5,17 +5,21 @@ The model keeps training rows. The best labels of the tree are ranked again by
     factor x score - slope x log(offset + squared distance to the nearest row of the label).
 
 Minus half the number of features times this logarithm estimates the logarithm of the density of the label's rows, up to
-a constant. `fit` chooses the numbers on rows that it holds out at a sample of leaves, and keeps no rows unless these
-make their labels more likely. `partial_fit` adds rows of labels that have fewer than `most_rows`. For dense rows with
-one label each.
+a constant. Distances are those of the rows as they are, or after a linear map that makes the differences between rows
+of the same label alike in all directions (`maps`). `fit` chooses the map and the numbers on rows that it holds out at a
+sample of leaves, and keeps no rows unless these make their labels more likely. `partial_fit` adds rows of labels that
+have fewer than `most_rows`. For dense rows with one label each.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Annotated, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
+from ..core.columns import dense
+from ..core.inputs import Batch
 from ..core.invariants import need, need_range
 from ..core.state import Array, Field, make, resize
 from ..jit import device, kernel
@@ -31,6 +35,12 @@ _LEAST_FACTOR = 0.01  # of scores, so that they keep their order
 _LEAST_LIKELIER = 5.0  # rise of the log-likelihood of held-out rows; 2 is significant for one parameter
 # Rise per row. Where it is lower, 0.003 to 0.01, accuracy changes by -0.3 to +0.5 points on other rows.
 _LEAST_GAIN = 0.01
+# Shares of the identity in the covariance that is inverted; 1: columns are only divided by a number.
+_SHRINKAGES = (1.0, 0.5, 0.1)
+_LEAST_DEVIATION = 0.1  # of a column, relative to the root mean square of all columns
+_WIDEST = 256  # features up to which covariances are used: beyond, they take much of the time of `fit`
+_FOR_COVARIANCE = 1 << 22  # values from which one is estimated
+_FURTHEST = np.float32(1e17)  # of a mapped value, so that squared distances are finite
 
 
 class Neighbors(NamedTuple):
@@ -44,6 +54,8 @@ class Neighbors(NamedTuple):
     factor: Annotated[Array, Field("f8", ("one",), 1)]
     slope: Annotated[Array, Field("f8", ("one",))]
     offset: Annotated[Array, Field("f8", ("one",))]  # 0: without the logarithm, as in models of version 0.1.0
+    # The map of rows before distances: nothing, one factor per column, or the lower triangle of a matrix.
+    map: Annotated[Array, Field("f4", ("axis", "feature"))]
 
 
 class Ranking(NamedTuple):
@@ -52,6 +64,7 @@ class Ranking(NamedTuple):
     factor: float
     slope: float
     offset: float
+    map: np.ndarray | None = None
 
 
 def most_rows(n_features: int) -> int:
@@ -60,14 +73,18 @@ def most_rows(n_features: int) -> int:
 
 
 def kept_bytes(n_rows: int, n_features: int, n_classes: int) -> int:
-    """The most bytes of the rows that a model keeps."""
-    return min(MOST_BYTES, 4 * n_features * min(n_rows, n_classes * most_rows(n_features)))
+    """The most bytes of the rows that a model keeps, and of their map."""
+    n_axes = n_features if n_features <= _WIDEST else 1
+    return min(MOST_BYTES, 4 * n_features * min(n_rows, n_classes * most_rows(n_features))) + 4 * n_features * n_axes
 
 
 def no_neighbors(n_features: int, ranking: Ranking) -> Neighbors:
     """No rows yet."""
-    out: Neighbors = make(Neighbors, row=0, feature=n_features, **{"class": 1})
-    out.factor[0], out.slope[0], out.offset[0] = ranking
+    n_axes = 0 if ranking.map is None else len(ranking.map)
+    out: Neighbors = make(Neighbors, row=0, feature=n_features, axis=n_axes, **{"class": 1})
+    out.factor[0], out.slope[0], out.offset[0] = ranking.factor, ranking.slope, ranking.offset
+    if ranking.map is not None:
+        out.map[:] = ranking.map
     return out
 
 
@@ -84,7 +101,7 @@ def with_rows(neighbors: Neighbors, values: np.ndarray, labels: np.ndarray) -> N
     if n_classes > len(neighbors.last):
         sizes["class"] = n_classes + n_classes // 2
     neighbors = resize(neighbors, **sizes)
-    add_rows(neighbors, values, labels, most_of_label)
+    add_rows(neighbors, mapped(neighbors.map, values), labels, most_of_label)
     return neighbors
 
 
@@ -128,15 +145,95 @@ def nearest(rows: np.ndarray, others: np.ndarray, group: np.ndarray, n_groups: i
     return np.where(np.isinf(out), out.min(axis=1, keepdims=True), out)
 
 
-def best_ranking(scores: np.ndarray, distances: np.ndarray, true: np.ndarray) -> Ranking | None:
+def maps(values: np.ndarray, labels: np.ndarray) -> Iterator[np.ndarray | None]:
+    """The maps that `fit` tries: none, and those that make the covariance within labels more like the identity.
+
+    Columns are used as they are, or divided by their standard deviation within labels. A large share of the identity is
+    for covariances that are not the same for all labels, or of few rows.
+    """
+    yield None
+    n_features = values.shape[1]
+    values, labels = (array[:: 1 + values.size // _FOR_COVARIANCE] for array in (values, labels))
+    label, rows_of = np.unique(labels, return_inverse=True)
+    means = np.zeros((len(label), n_features))
+    np.add.at(means, rows_of, values)
+    rest = values - (means / np.bincount(rows_of)[:, None])[rows_of]
+    deviation = np.sqrt((rest**2).mean(axis=0))
+    typical = np.sqrt((deviation**2).mean())
+    if not _SHORTEST < typical**2 < 1 / _SHORTEST:
+        return
+    rest /= typical
+    factors = 1 / np.maximum(deviation / typical, _LEAST_DEVIATION)
+    covariance = rest.T @ rest / len(rest) if n_features <= _WIDEST else None
+    for factor in (np.ones(n_features), factors):
+        for share in _SHRINKAGES:
+            if share == 1:
+                if factor is factors:
+                    yield (factor / typical).astype(np.float32)[None]
+            elif covariance is not None:
+                own = (1 - share) * factor[:, None] * covariance * factor
+                own[np.diag_indices(n_features)] += share * np.trace(covariance * factor**2) / n_features
+                yield np.tril(np.linalg.inv(np.linalg.cholesky(own)) * (factor / typical)).astype(np.float32)
+
+
+def product(linear: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+    """`mapped` in less time for many rows; the last bits depend on how many there are."""
+    if linear is None:
+        return values
+    return values * linear if len(linear) == 1 else values @ linear.T
+
+
+def mapped(linear: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+    """The rows after the map."""
+    if linear is None or not len(linear):
+        return values
+    out = np.empty(values.shape, np.float32)
+    apply_map(linear, values, out)
+    return out
+
+
+def mapped_rows(neighbors: Neighbors, batch: Batch) -> np.ndarray:
+    """The same from a batch, which may be sparse."""
+    return mapped(neighbors.map, dense(batch, neighbors.row.shape[1]).values)
+
+
+@kernel
+def apply_map(linear, values, out):
+    """Mutates: out. Cost: O(features^2) per row, or O(features) with one factor per column."""
+    n_features = values.shape[1]
+    for i in range(len(values)):
+        for a in range(n_features):
+            if linear.shape[0] == n_features:
+                total = np.float32(0.0)
+                for f in range(a + 1):
+                    total += linear[a, f] * values[i, f]
+            else:
+                total = linear[0, a] * values[i, a]
+            out[i, a] = min(max(total, -_FURTHEST), _FURTHEST)
+
+
+def best_ranking(
+    scores: np.ndarray, distances: Iterable[tuple[np.ndarray | None, np.ndarray]], true: np.ndarray
+) -> Ranking | None:
     """The ranking with the highest likelihood of the true labels; None unless distances raise it enough.
 
-    `scores` and `distances` are (row, label), `true` is the position of the true label in each row.
+    `scores` and the distances after each map are (row, label), `true` is the position of the true label in each row. A
+    later map is taken only if it is clearly better: the first ones take less time in predictions.
     """
+    best, highest = None, 0.0
+    for linear, own in distances:
+        gain, ranking = _ranking(scores, own, true)
+        if gain > highest + _LEAST_LIKELIER:
+            best, highest = ranking._replace(map=linear), gain
+    return best if highest > _LEAST_GAIN * len(true) else None
+
+
+def _ranking(scores: np.ndarray, distances: np.ndarray, true: np.ndarray) -> tuple[float, Ranking]:
+    """By how much distances raise the log-likelihood of the true labels at best, and the ranking."""
     at = np.arange(len(true))
     unit = float(np.median(distances[at, true])) if len(true) else 0.0
     if not _SHORTEST < unit < 1 / _SHORTEST:
-        return None
+        return 0.0, Ranking(1.0, 0.0, 0.0)
     usable = np.isfinite(scores)
     known, logs = np.where(usable, scores, 0.0), np.log(_OFFSET + distances / unit)
 
@@ -151,9 +248,7 @@ def best_ranking(scores: np.ndarray, distances: np.ndarray, true: np.ndarray) ->
         minimize(loss, [1.0, 0.0], jac=True, method="L-BFGS-B", bounds=[(_LEAST_FACTOR, None), (0.0, steepest)])
         for steepest in (0.0, None)
     )
-    if without.fun - found.fun <= max(_LEAST_LIKELIER, _LEAST_GAIN * len(true)):
-        return None
-    return Ranking(float(found.x[0]), float(found.x[1]), _OFFSET * unit)
+    return without.fun - found.fun, Ranking(float(found.x[0]), float(found.x[1]), _OFFSET * unit)
 
 
 @device
@@ -169,8 +264,9 @@ def _squared_distance(x, other):
 def rank_again(neighbors, values, labels, scores, work):
     """Combine the scores of each row with the distances, and sort its best labels again.
 
-    A label without rows gets the distance of the nearest label; labels beyond the `BEST` first get the largest
-    distance and stay where they are. Mutates: labels, scores, work. Cost: O(BEST x most_rows x features) per row.
+    `values` are the mapped rows. A label without rows gets the distance of the nearest label; labels beyond the `BEST`
+    first get the largest distance and stay where they are. Mutates: labels, scores, work. Cost: O(BEST x most_rows x
+    features) per row.
     """
     distance = np.empty(BEST, np.float32)
     for i in range(len(labels)):
@@ -215,6 +311,9 @@ def check_neighbors(neighbors: Neighbors, n_features: int) -> None:
     """ModelFormatError unless the kernel may run on it."""
     shape, n = neighbors.row.shape, int(neighbors.n_rows[0])
     need(shape[1] == n_features, f"neighbors.row has {shape[1]} features, not {n_features}.")
+    shape_of_map = neighbors.map.shape
+    known = shape_of_map[0] in (0, 1, n_features) and shape_of_map[1] == n_features
+    need(known, f"neighbors.map has the shape {shape_of_map} with {n_features} features.")
     need(0 <= n <= shape[0], f"neighbors.n_rows is {n}, the capacity is {shape[0]}.")
     need_range("neighbors.last", neighbors.last, -1, n)
     need_range("neighbors.size", neighbors.size, 0, min(n, _MOST_VALUES) + 1)
