@@ -42,6 +42,7 @@ BAD_ROWS = {
     "nan weight": (X_GOOD, Y_GOOD, [1, 1, np.nan, 1, 1], "NaN"),
     "too few weights": (X_GOOD, Y_GOOD, [1, 1], "sample_weight"),
     "weights that are no numbers": (X_GOOD, Y_GOOD, {"a": 1}, "sample_weight must have one number for each row"),
+    "weights that are text": (X_GOOD, Y_GOOD, list("abcde"), "sample_weight must have one number for each row"),
     "complex weights": (X_GOOD, Y_GOOD, np.full(len(Y_GOOD), 1j), "complex numbers"),
 }
 
@@ -412,3 +413,17 @@ def test_data_frames_bring_names(kind, blobs):
 def test_lists_and_integers(kind):
     model = kind(random_state=0).fit([[0, 1], [1, 0], [0, 2], [2, 0]], ["a", "b", "a", "b"])
     assert model.predict([[0, 3]]).tolist() == ["a"]
+
+
+@pytest.mark.parametrize("kind", [">i4", ">f8", np.float16])
+def test_a_matrix_of_labels_may_have_any_type_of_numbers(kind):
+    Y = np.array([[1, 0], [0, 1], [1, 1], [0, 0], [1, 0]])
+    models = [LabelTreeClassifier(random_state=0).fit(X_GOOD, one) for one in (Y, Y.astype(kind))]
+    assert bytes_of(models[0]) == bytes_of(models[1])
+
+
+@pytest.mark.parametrize("propensity", [{}, "x", [object()]])
+def test_propensities_that_are_no_numbers(propensity):
+    model = LabelTreeClassifier(random_state=0).fit(X_GOOD, Y_GOOD)
+    with pytest.raises(ValueError, match="propensity must have one number for each class"):
+        model.predict_topk(X_GOOD, 1, propensity=propensity)

@@ -20,6 +20,7 @@ from manyclass import (
     load_model,
 )
 from manyclass.core import model_file
+from manyclass.core.columns import most_rows
 from manyclass.core.files import _IN_CODE
 from manyclass.core.labels import first_look, move_table
 from manyclass.core.state import fields_of
@@ -27,6 +28,7 @@ from manyclass.estimators import ESTIMATORS
 from manyclass.io.texts import pack_texts
 from manyclass.jit import python_of
 from manyclass.label_tree.growth import MAX_LEVELS
+from manyclass.label_tree.neighbors import Ranking, no_neighbors
 from manyclass.trained import open_model
 
 ONLINE = [RecallTreeClassifier, LabelTreeClassifier, LomTreeClassifier, MlomTreeClassifier, OneAgainstAllClassifier]
@@ -638,3 +640,44 @@ def test_features_that_begin_at_one_place_of_a_table_do_not_prevent_saving(tmp_p
     model = LabelTreeClassifier(random_state=0, replay=False).partial_fit(X, np.arange(n) % 4)
     model.save(tmp_path / "m")
     np.testing.assert_array_equal(load_model(tmp_path / "m").predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("text", ["1e999", "-1e999", "NaN"])
+def test_metadata_with_numbers_beyond_floats_are_refused(text):
+    """JSON reads them as infinity, which `save` cannot write."""
+    with pytest.raises(ModelFormatError, match="is not a number"):
+        model_file._json_object(f'{{"rate": {text}}}', "the metadata")
+    assert model_file._json_object('{"rate": -1.5e3}', "the metadata") == {"rate": -1500.0}
+
+
+def test_packed_weights_that_cannot_be_saved_are_refused(tmp_path):
+    def how(arrays, metadata):
+        arrays["blocks.value"][0] = -32768
+
+    path = change(LabelTreeClassifier(random_state=0).fit(*rows()), tmp_path / "m", how)
+    with pytest.raises(ModelFormatError, match="below -32767"):
+        load_model(path)
+
+
+def test_chains_of_free_tables_are_no_longer_than_the_table(tmp_path):
+    """A cycle of small tables was followed for as many steps as there are entries."""
+    model = LabelTreeClassifier(random_state=0).partial_fit(*rows())
+
+    def small(arrays, metadata):
+        arrays["blocks.free"][0] = 0
+
+    def cycle(arrays, metadata):
+        first = int(arrays["blocks.free"].argmax())
+        assert arrays["blocks.free"][first] >= 0
+        arrays["blocks.record"][arrays["blocks.free"][first]] = arrays["blocks.free"][first]
+
+    with pytest.raises(ModelFormatError, match="too small"):
+        load_model(change(model, tmp_path / "m", small))
+    with pytest.raises(ModelFormatError, match="cycle"):
+        load_model(change(model, tmp_path / "m", cycle))
+
+
+def test_sparse_rows_for_nearest_rows_become_dense_some_at_a_time():
+    kept = no_neighbors(1 << 20, Ranking(1.0, 0.5, 0.1))
+    assert most_rows({"neighbors": kept}, 16_384) == 32
+    assert most_rows({}, 16_384) == 16_384

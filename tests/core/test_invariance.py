@@ -144,3 +144,27 @@ def test_a_few_heavy_rows_do_not_ruin_what_sgd_learns(estimator, texts):
     model = estimator(random_state=0)
     before = 100 * model.fit(X, y).score(X_test, y_test)
     assert 100 * model.fit(X, y, heavy).score(X_test, y_test) > before - 6
+
+
+@pytest.mark.parametrize("noise", [1e-45, 1e-30, 1e-17])
+def test_a_column_of_rounding_errors_is_constant(noise):
+    """It was brought to the size of the other columns, so that any other value in it decided alone, or overflowed."""
+    rng = np.random.default_rng(0)
+    y = np.tile(np.arange(6), 100)
+    X = np.column_stack([4 * rng.standard_normal((6, 5))[y] + rng.standard_normal((600, 5)), np.zeros(600)])
+    X[::7, -1] = noise * rng.standard_normal(len(X[::7])) if noise > 1e-40 else noise
+    model = LabelTreeClassifier(random_state=0).fit(X[:400], y[:400])
+    found = model.predict(X[400:])
+    assert np.mean(found == y[400:]) > 0.9
+    X[400:, -1] = 1.0
+    np.testing.assert_array_equal(model.predict(X[400:]), found)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_the_smallest_values_that_are_accepted_are_learned(normalize):
+    rng = np.random.default_rng(0)
+    y = np.tile(np.arange(6), 100)
+    X = 4 * rng.standard_normal((6, 5))[y] + rng.standard_normal((600, 5))
+    X *= 1.1e-30 / np.abs(X).max()
+    model = LabelTreeClassifier(normalize=normalize, random_state=0).fit(X[:400], y[:400])
+    assert model.score(X[400:], y[400:]) > 0.9

@@ -288,14 +288,22 @@ def mutant(
 
 def use(model: Any, rng: np.random.Generator) -> None:
     """Do everything that runs a kernel: predictions, growth by new labels, predictions again, another file."""
+    import scipy.sparse as sp
+
     from manyclass.core import files
     from manyclass.estimators import ESTIMATORS
 
     n_features = model.n_features_in_
-    if n_features > 10_000:
+    if n_features > 3_000_000:
         return
-    X = rng.normal(size=(70, n_features)).astype(np.float32)
-    X[:, rng.random(n_features) < 0.5] *= 0.5
+    if n_features > 10_000:  # those of the wide models are multiples of 500
+        columns = 500 * rng.integers(0, 1 + (n_features - 1) // 500, (70, 9))
+        values, pointer = rng.normal(size=columns.size).astype(np.float32), np.arange(0, columns.size + 1, 9)
+        X: Any = sp.csr_array((values, columns.ravel(), pointer), shape=(70, n_features))
+        X.sum_duplicates()
+    else:
+        X = rng.normal(size=(70, n_features)).astype(np.float32)
+        X[:, rng.random(n_features) < 0.5] *= 0.5
     _predict(model, X)
     if not model._slim and hasattr(model, "partial_fit"):
         k, more = len(model.classes_), X[:40]
@@ -315,14 +323,14 @@ def use(model: Any, rng: np.random.Generator) -> None:
         files.rebuild(ESTIMATORS, dict(arrays), metadata, True).predict(X[:1])
 
 
-def _predict(model: Any, X: np.ndarray) -> None:
+def _predict(model: Any, X: Any) -> None:
     k = min(3, len(model.classes_))
     model.predict_topk(X, k)
     model.predict(X[:2])
     model.predict_proba(X[:9])
     model.decision_path(X[:9])
-    model.predictor(k)(X[0])
-    model.explain(X[0])
+    model.predictor(k)(X[:1])
+    model.explain(X[:1])
     if "conformal" in model._state:
         model.predict_set(X[:9])
     if "taxonomy" in model._state:

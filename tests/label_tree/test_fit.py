@@ -406,6 +406,22 @@ def test_a_taxonomy_brings_its_labels_together():
     assert together(hierarchy=parents) > 0.5 > 0.3 > together()
 
 
+def test_fit_chooses_a_weaker_regularization_where_common_words_hide_the_labels():
+    """A smaller C predicts fewer held-out rows correctly; a larger one is tried then."""
+    rng = np.random.default_rng(0)
+    n_labels, n_words = 300, 3000
+    own, y = rng.integers(0, n_words, (n_labels, 12)), rng.permutation(np.repeat(np.arange(n_labels), 20))
+    X = sp.lil_array((len(y), n_words), dtype=np.float32)
+    for i, label in enumerate(y):
+        X[i, np.minimum(rng.zipf(1.2, 25) - 1, n_words - 1)] = 1
+        X[i, rng.choice(own[label], 2)] = 1
+    X, learned = X.tocsr(), np.arange(len(y)) < 5000
+    found = {C: LabelTreeClassifier(C=C, random_state=0).fit(X[learned], y[learned]) for C in ("auto", 1.0)}
+    assert found["auto"]._options.C == 10.0
+    auto, usual = (one.score(X[~learned], y[~learned]) for one in found.values())
+    assert auto > usual + 0.02
+
+
 @pytest.mark.parametrize(("noise", "n_shared", "n_own", "n_random", "C", "router_C"), [
     (0.0, 100, 5, 4, 10.0, 100.0),  # labels share words, and nearly all words of a label are in each of its rows
     (0.0, 2000, 4, 4, 1.0, 100.0),

@@ -17,6 +17,7 @@ from .state import Array, Field, State
 
 FAR = 4.0
 _FAR_FROM_ZERO = 2.0  # standard deviations
+_CONSTANT = 1e-10  # times the usual standard deviation: a column that differs less has rounding errors only
 _AT_A_TIME = 1 << 20  # values
 _MOST_DENSE = 1 << 25  # values of rows that are centred at a time
 _LARGE = 0.9  # quantile of the sizes; a column above FAR times it is large. Rare words have large weights
@@ -127,6 +128,7 @@ def columns_of(sums: Sums, centre: bool) -> ColumnScaling | None:
     spread[spread <= 1e-6 * np.abs(mean)] = 0.0  # constant, up to rounding
     if centre:
         usual = np.median(spread[spread > 0]) if spread.any() else 1.0
+        spread[spread < _CONSTANT * usual] = 0.0
         factor = np.clip(spread, usual / FAR, usual * FAR) / np.where(spread > 0, spread, 1)
         factor[spread == 0] = mean[spread == 0] == 0  # a column of zeros may be a word that is new to partial_fit
         return ColumnScaling(mean.astype(np.float32), factor.astype(np.float32))
@@ -147,8 +149,14 @@ def is_centred(state: State) -> bool:
 
 
 def most_rows(state: State, most: int) -> int:
-    """Rows that `apply` should get at a time, at most `most`: centred rows are dense, which takes memory."""
-    return min(most, max(1, _MOST_DENSE // len(state["scaling"].shift))) if is_centred(state) else most
+    """Rows that a model should get at a time, at most `most`: some make sparse rows dense, which takes memory."""
+    if "neighbors" in state:
+        n_features = state["neighbors"].row.shape[1]
+    elif is_centred(state):
+        n_features = len(state["scaling"].shift)
+    else:
+        return most
+    return min(most, max(1, _MOST_DENSE // n_features))
 
 
 def apply(state: State, batch: Batch, centred: bool | None = None) -> Batch:

@@ -245,7 +245,7 @@ def read(
 
 def _json_object(text: bytes | str, what: str) -> dict[str, Any]:
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise ModelFormatError(f"{what} is not JSON ({error}).") from error
     if not isinstance(value, dict):
@@ -258,6 +258,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict:
     if len(out) != len(pairs):
         raise ValueError("a name appears twice")
     return out
+
+
+def _finite(text: str) -> float:
+    return value if math.isfinite(value := float(text)) else _no_constant(text)
 
 
 def _no_constant(name: str) -> float:

@@ -118,7 +118,7 @@ def check_weights(sample_weight, n: int) -> np.ndarray:
         if given.dtype.kind == "c":
             raise TypeError("complex numbers")
         weights = given.astype(np.float64)
-    except (TypeError, OverflowError) as error:  # pandas.NA, a dict
+    except (TypeError, ValueError, OverflowError) as error:  # pandas.NA, a dict, text
         raise ValueError(f"sample_weight must have one number for each row of X: {error}.") from None
     if weights.ndim == 0:
         weights = np.full(n, weights)
@@ -140,7 +140,10 @@ def balanced_weights(counts: np.ndarray) -> np.ndarray:
 
 def check_propensity(propensity: Any, n_classes: int) -> np.ndarray:
     """One number above 0 and at most 1 for each class."""
-    values = np.asarray(propensity, np.float64)
+    try:
+        values = np.asarray(propensity, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"propensity must have one number for each class: {error}.") from None
     if values.shape != (n_classes,):
         raise ValueError(f"propensity has shape {values.shape}, expected ({n_classes},): one number for each class.")
     if not ((values > 0) & (values <= 1)).all():
@@ -280,6 +283,8 @@ def as_indicator(y: Any, n_rows: int) -> sp.csr_array:
                 f"y is a matrix of type {dense.dtype}, expected zeros and ones: {_TO_MATRIX}(y) makes such a matrix "
                 "from lists of labels."
             )
+        if dense.dtype == np.float16 or not dense.dtype.isnative:  # SciPy does not take these types
+            dense = dense.astype(np.float32)
         matrix = sp.csr_array(dense)
     if matrix.shape[0] != n_rows:
         raise ValueError(f"X has {n_rows} rows but y has {matrix.shape[0]}.")

@@ -236,7 +236,8 @@ def _strength(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start, leaf:
 
     Where held-out rows have a low logistic loss, `STRONGER_C` is tried and taken if the loss is still lower: nearly all
     rows are predicted correctly, so only the loss differs. Elsewhere `WEAKER_C` is tried in leaves and taken if more
-    rows are predicted correctly. Rows count equally, whatever their weights.
+    rows are predicted correctly. If fewer are, `STRONGER_C` is tried and taken if more are. Rows count equally,
+    whatever their weights.
     """
     run, smallest = plan.run, smallest_weight(plan.counts, plan.sparse, leaf)
     sampled, held_out = _FOR_C
@@ -250,7 +251,10 @@ def _strength(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start, leaf:
     wrong, loss = losses(USUAL_C)
     if loss.sum() < _LOW_LOSS * len(loss):
         return STRONGER_C if _is_lower(losses(STRONGER_C)[1], loss) else USUAL_C
-    return WEAKER_C if leaf and _is_lower(losses(WEAKER_C)[0], wrong) else USUAL_C
+    weaker = losses(WEAKER_C)[0] if leaf else wrong
+    if _is_lower(wrong, weaker):
+        return STRONGER_C if _is_lower(losses(STRONGER_C)[0], wrong) else USUAL_C
+    return WEAKER_C if _is_lower(weaker, wrong) else USUAL_C
 
 
 def _is_lower(losses: np.ndarray, others: np.ndarray) -> bool:

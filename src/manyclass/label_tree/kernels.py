@@ -47,6 +47,7 @@ MOST_SCORES = 1 << 22  # per block of rows
 MIN_ROWS = 64  # fewer rows open no node: it would take time for every feature
 OPENED = 3  # values of the rows at a node, per feature of the node, above which it is opened
 NUMBERED = 8  # features of a node per value, below which they are numbered
+SHORTEST_ROW = 1e-74  # squared length: 1 / the length of a longer row is finite
 SMALLEST_GRADIENT = 0.01  # smaller ones take no step: it would fill memory with blocks close to zero
 SHORT_RUN = 8  # rows of one label in succession that may be corrections
 SORTED = 0.001  # a run of one label less likely than this in shuffled rows means that they are sorted
@@ -188,7 +189,7 @@ def row_factor(scale, batch, i, options):
     if not options.normalize and scale.n_rows[0] > 0.0:
         # A row far longer than usual must not ruin the model.
         sq_norm = max(scale.sq_norm[0] / scale.n_rows[0], sq_norm / LONGEST_ROW)
-    return np.float32(1.0 / math.sqrt(sq_norm)) if sq_norm > 1e-60 else np.float32(0.0)
+    return np.float32(1.0 / math.sqrt(sq_norm)) if sq_norm > SHORTEST_ROW else np.float32(0.0)
 
 
 @kernel

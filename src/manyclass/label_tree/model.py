@@ -10,7 +10,7 @@ from ..core.columns import dense, used_in
 from ..core.inputs import Batch, Csr, rows_from
 from ..core.invariants import check_counts, need, need_range
 from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
-from ..core.precision import RUN
+from ..core.precision import LARGEST_STEP, RUN
 from ..core.protocol import Predictions, Scored, as_labels, rows_of
 from ..core.state import Scale, Seen, State, copy, cut, make, resize
 from ..core.steps import Here
@@ -46,6 +46,7 @@ from .weights import (
     PAGE_BITS,
     SIZES,
     SMALLEST_STEP,
+    SMALLEST_TABLE,
     STEPS,
     Blocks,
     PackedBlocks,
@@ -485,14 +486,15 @@ def check_blocks(blocks: Blocks, n_features: int) -> None:
 
 def _free_tables(blocks: Blocks, n_entries: int) -> list[tuple[int, int]]:
     """(first entry, size) of all tables that were given back: a chain for each size."""
-    out = []
+    out, total = [], 0
     for log, head in enumerate(blocks.free.tolist()):
-        steps = 0
+        need(head < 0 or 1 << log >= SMALLEST_TABLE, f"blocks.free[{log}] has tables that are too small.")
         while head >= 0:
-            inside = head + (1 << log) <= n_entries and steps <= n_entries >> log
+            total += 1 << log
+            inside = head + (1 << log) <= n_entries and total <= n_entries
             need(inside, f"the chain blocks.free[{log}] leads outside, or has a cycle.")
             out.append((head, 1 << log))
-            head, steps = int(blocks.record[head]), steps + 1
+            head = int(blocks.record[head])
     return out
 
 
@@ -510,6 +512,7 @@ def check_packed_blocks(blocks: PackedBlocks, n_features: int) -> None:
     need(at < 0, f"blocks.feature[{at}] is not above the feature before, or is no feature.")
     n_weights = int(np.bitwise_count(blocks.lanes).sum(dtype=np.int64))
     need(n_weights == len(blocks.value), f"blocks.lanes has {n_weights} weights, blocks.value {len(blocks.value)}.")
+    need(blocks.value.min(initial=0) >= -LARGEST_STEP, f"blocks.value has numbers below {-LARGEST_STEP}.")
     need(np.array_equal(blocks.begin, begins_of(blocks.lanes)), "blocks.begin is not where the weights begin.")
 
 

@@ -32,7 +32,7 @@ EVERY = 16  # features between two whose first weight is stored
 STEPS = 127 * 256  # up to the largest weight of a node, in packed blocks; int8 files have 127 for some weights
 SMALLEST_STEP = np.finfo(np.float32).tiny  # smaller numbers have few bits; weights of such a node are 0
 SHORTEST_SUM = 1e-60  # squared length; a shorter running sum counts as none: 1 / length would not be finite
-_SMALLEST_TABLE = 8
+SMALLEST_TABLE = 8
 _MOST_STEPS = 256  # per entry of a table in a file, when all its features are searched; chance takes one or two
 _SPARE_STEPS = 1 << 30  # of all tables together, about a second: multiples of 4097, for example, begin at one place
 
@@ -183,7 +183,7 @@ def find_or_make(blocks, node, f):
 @plain
 def table_size(n):
     """Entries of a table for n features, at most two thirds full. Cost: O(log n)."""
-    size = np.int64(_SMALLEST_TABLE)
+    size = np.int64(SMALLEST_TABLE)
     while 2 * size < 3 * n:
         size *= 2
     return size

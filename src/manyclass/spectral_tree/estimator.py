@@ -48,8 +48,8 @@ class SpectralTreeClassifier(MultilabelClassifier):
     among the candidates of a leaf, on random paths. A prediction costs the depth of the tree plus the number of
     candidates.
 
-    `fit` centers dense columns that have a large mean, and scales columns of very different size. Then it scales rows to
-    length 1.
+    `fit` centers dense columns that have a large mean, and scales columns of very different size. Then it scales rows
+    to length 1.
 
     "Text" below means sparse data with more than 256 features. After training, `set_params` may change `beam`,
     `threshold` and `n_jobs` for predictions; all other options take effect in the next `fit`.
