@@ -1,6 +1,7 @@
 """Tables of (node, feature) equal a dict; scores and steps equal dense products."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -328,3 +329,17 @@ def test_weights_too_small_for_a_step_are_zero():
         values, step = kernel.in_steps(weights)
         assert np.abs(values.astype(int)).max() <= kernel.STEPS and (values * weights.astype(float) >= 0).all()
         np.testing.assert_allclose(values * step, weights, atol=largest / kernel.STEPS if largest > 1e-33 else 1e-33)
+
+
+def test_counting_weights_takes_little_memory():
+    """It converted the counts of all features at once, so that `fit` took more than `max_memory` at its end."""
+    rng = np.random.default_rng(0)
+    lanes = rng.integers(0, 1 << 16, ((1 << 22) + 5, 1)).astype(np.uint16)
+    tracemalloc.start()
+    begins = kernel.begins_of(lanes)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * lanes.nbytes + begins.nbytes
+    ends = np.cumsum(np.bitwise_count(lanes[:, 0]).astype(np.int64))
+    np.testing.assert_array_equal(begins, np.append(0, ends)[: len(lanes) : kernel.EVERY])
+    assert not len(kernel.begins_of(lanes[:0]))

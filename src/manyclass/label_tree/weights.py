@@ -33,6 +33,7 @@ STEPS = 127 * 256  # up to the largest weight of a node, in packed blocks; int8 
 SMALLEST_STEP = np.finfo(np.float32).tiny  # smaller numbers have few bits; weights of such a node are 0
 SHORTEST_SUM = 1e-60  # squared length; a shorter running sum counts as none: 1 / length would not be finite
 SMALLEST_TABLE = 8
+_AT_A_TIME = EVERY << 14  # features whose weights are counted together
 _MOST_STEPS = 256  # per entry of a table in a file, when all its features are searched; chance takes one or two
 _SPARE_STEPS = 1 << 30  # of all tables together, about a second: multiples of 4097, for example, begin at one place
 
@@ -719,8 +720,11 @@ def packed(counts: Array, bias: Array, step: Array, feature: Array, lanes: Array
 
 def begins_of(lanes: Array) -> np.ndarray:
     """Where the weights of every 16th feature begin."""
-    runs = np.arange(0, lanes.size, EVERY * lanes.shape[1])
-    counts = np.add.reduceat(np.bitwise_count(lanes).reshape(-1), runs, dtype=np.int64)
+    found = [np.zeros(0, np.int64)]
+    for first in range(0, len(lanes), _AT_A_TIME):
+        bits = np.bitwise_count(lanes[first : first + _AT_A_TIME]).sum(axis=1, dtype=np.int64)
+        found.append(np.add.reduceat(bits, np.arange(0, len(bits), EVERY)))
+    counts = np.concatenate(found)
     return (np.cumsum(counts) - counts).astype(np.uint32)
 
 
