@@ -35,8 +35,7 @@ _LEAST_FACTOR = 0.01  # of scores, so that they keep their order
 _LEAST_LIKELIER = 5.0  # rise of the log-likelihood of held-out rows; 2 is significant for one parameter
 # Rise per row. Where it is lower, 0.003 to 0.01, accuracy changes by -0.3 to +0.5 points on other rows.
 _LEAST_GAIN = 0.01
-# Shares of the identity in the covariance that is inverted; 1: columns are only divided by a number.
-_SHRINKAGES = (1.0, 0.5, 0.1)
+_SHRINKAGES = (0.5, 0.1)  # shares of the identity in the covariance that is inverted
 _LEAST_DEVIATION = 0.1  # of a column, relative to the root mean square of all columns
 _WIDEST = 256  # features up to which covariances are used: beyond, they take much of the time of `fit`
 _FOR_COVARIANCE = 1 << 22  # values from which one is estimated
@@ -166,11 +165,10 @@ def maps(values: np.ndarray, labels: np.ndarray) -> Iterator[np.ndarray | None]:
     factors = 1 / np.maximum(deviation / typical, _LEAST_DEVIATION)
     covariance = rest.T @ rest / len(rest) if n_features <= _WIDEST else None
     for factor in (np.ones(n_features), factors):
-        for share in _SHRINKAGES:
-            if share == 1:
-                if factor is factors:
-                    yield (factor / typical).astype(np.float32)[None]
-            elif covariance is not None:
+        if factor is factors:
+            yield (factor / typical).astype(np.float32)[None]
+        if covariance is not None:
+            for share in _SHRINKAGES:
                 own = (1 - share) * factor[:, None] * covariance * factor
                 own[np.diag_indices(n_features)] += share * np.trace(covariance * factor**2) / n_features
                 yield np.tril(np.linalg.inv(np.linalg.cholesky(own)) * (factor / typical)).astype(np.float32)
