@@ -35,6 +35,17 @@ def enter(blocks, node, f, n_more=1):
     return blocks, kernel.find_or_make(blocks, np.int64(node), np.int32(f))
 
 
+@pytest.mark.parametrize("bits", [10, 14, 18])
+def test_chosen_features_have_different_searches(bits):
+    """All features below 2**25 whose searches begin at the same entry: their steps differ, as far as they can."""
+    at, step = kernel.search_of(np.arange(1 << 25), (1 << bits) - 1)
+    steps = step[at == 5]
+    assert len(steps) == pytest.approx(1 << 25 - bits, rel=0.5)
+    n, most = len(steps), 1 << bits - 1
+    expected = most * (1 - (1 - 1 / most) ** n)  # different ones of n random numbers
+    assert len(np.unique(steps)) > 0.9 * expected and (steps % 2 == 1).all()
+
+
 # -- tables ----------------------------------------------------------------------------------------------------
 
 # small numbers meet often; multiples of large powers of two share their low bits, and the places these choose

@@ -27,7 +27,7 @@ from .state import unflatten
 from .taxonomy import TaxonomyArrays, check_taxonomy
 from .validation import check_before_conversion, check_text
 
-FORMAT_VERSION = 5  # of the metadata and the meaning of the arrays; all versions up to this one can be read
+FORMAT_VERSION = 6  # of the metadata and the meaning of the arrays; all versions up to this one can be read
 
 _LEARNERS = {learner.__name__: learner for learner in learners.BY_NAME.values()}
 # Groups that a model of any algorithm may have, besides `replay`.
@@ -248,6 +248,8 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
         arrays = model.arrays_from_file(arrays)
     groups = groups_of_file(model, out._slim)
     out._state = unflatten(widen(arrays, groups, out._precision), groups)
+    if hasattr(model, "state_from_file"):
+        out._state = model.state_from_file(out._state, version)
     replay = out._state.pop("replay", None)
     shared = {name: out._state.pop(name) for name in _SHARED if name in out._state}
     model.check(out._options, out._state, n, len(out._index), out._slim)

@@ -104,6 +104,7 @@ class Model(Protocol):
       the options, which it may have completed; for subclasses of `MultilabelClassifier`, which call it in `fit`;
     - `tree_table(state, max_depth)`: the nodes as dictionaries, parents first;
     - `arrays_from_file(arrays)`: the arrays of a file by name, which may be of an older version;
+    - `state_from_file(state, version)`: the state of a file of this or an older version of the format;
     - `trim(state, n_classes)`: the state without spare capacity, for files;
     - `predict_one(options, state, k, n_classes)`: a faster function for single rows;
     - `PRUNES`: `slim` takes `prune`, the absolute value up to which it leaves weights out;

@@ -63,6 +63,7 @@ from .weights import (
     node_span,
     packed,
     pages_for,
+    rebuild_tables,
     table_size,
     weights_of,
 )
@@ -390,6 +391,20 @@ def arrays_from_file(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return out
 
 
+def state_from_file(state: State, version: int) -> State:
+    """The state of a file; up to format 5, the tables of features have another order."""
+    if version > 5:
+        return state
+    out = dict(state)
+    for number, (_, blocks) in enumerate(trees_of(state)):
+        if isinstance(blocks, Blocks):
+            check_tables(blocks)
+            new = blocks._replace(**{k: getattr(blocks, k).copy() for k in ("feature", "record", "n_used")})
+            rebuild_tables(new, blocks.feature, blocks.record)
+            out[f"blocks{suffix_of(number)}"] = new
+    return out
+
+
 def _as_steps(first: np.ndarray, lanes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Packed weights as multiples of the step of their node, and the steps."""
     ends = np.append(0, np.cumsum(np.bitwise_count(lanes).sum(axis=1, dtype=np.int64)))[first]
@@ -463,7 +478,14 @@ def check_label_tree(tree: LabelTree, arity: int, n_classes: int) -> None:
 
 
 def check_blocks(blocks: Blocks, n_features: int) -> None:
-    """Tables that do not overlap and have empty entries; features and records that exist, each record once."""
+    """Valid tables; features and records that exist, each record once."""
+    check_tables(blocks)
+    broken = first_broken(blocks, n_features, np.zeros(int(blocks.n_records[0]), bool))
+    need(broken < 0, f"the table of node {broken} is wrong: its features, their blocks.record, or blocks.n_used.")
+
+
+def check_tables(blocks: Blocks) -> None:
+    """Tables that do not overlap and have empty entries."""
     n_entries, n_records = int(blocks.n_entries[0]), int(blocks.n_records[0])
     need(0 <= n_entries <= len(blocks.feature), f"blocks.n_entries is {n_entries}.")
     need(0 <= n_records <= len(blocks.weight), f"blocks.n_records is {n_records}.")
@@ -480,8 +502,6 @@ def check_blocks(blocks: Blocks, n_features: int) -> None:
         need(begin >= at and begin + length <= n_entries, f"the table at entry {begin} overlaps another, or the end.")
         at = begin + length
     need((3 * blocks.n_used[nodes] <= 2 * size).all(), "a table has too few empty entries.")  # growth relies on it
-    broken = first_broken(blocks, n_features, np.zeros(n_records, bool))
-    need(broken < 0, f"the table of node {broken} is wrong: its features, their blocks.record, or blocks.n_used.")
 
 
 def _free_tables(blocks: Blocks, n_entries: int) -> list[tuple[int, int]]:

@@ -35,7 +35,7 @@ SHORTEST_SUM = 1e-60  # squared length; a shorter running sum counts as none: 1 
 SMALLEST_TABLE = 8
 _AT_A_TIME = EVERY << 14  # features whose weights are counted together
 _MOST_STEPS = 256  # per entry of a table in a file, when all its features are searched; chance takes one or two
-_SPARE_STEPS = 1 << 30  # of all tables together, about a second: multiples of 4097, for example, begin at one place
+_SPARE_STEPS = 1 << 30  # of all tables together, about a second: somebody may have chosen the features
 
 ZEROS = (np.float32(0.0),) * LANES
 # Unsigned offsets: Numba checks whether a signed index counts from the end, which prevents vector instructions.
@@ -129,10 +129,15 @@ def make_open_node(n_features, most, width):
 # -- tables --------------------------------------------------------------------------------------------------------
 
 
-@inlined
-def first_slot(f, mask):
-    """Where the search for a feature begins; features 0..mask never collide. Cost: O(1)."""
-    return ((np.int64(f) ^ (np.int64(f) >> 12)) * np.int64(0x2545F491)) & mask
+@plain
+def search_of(f, mask):
+    """Where the search for a feature begins in a table, and its step, which is odd. Cost: O(1).
+
+    Features with the same first entry nearly always have other steps, also if somebody has chosen the features.
+    """
+    product = np.uint64(f) * np.uint64(0x9E3779B97F4A7C15)
+    high = np.int64(product >> np.uint64(32))
+    return (np.int64(product) ^ high) & mask, high & mask | np.int64(1)
 
 
 @device
@@ -140,14 +145,14 @@ def find(blocks, node, f):
     """The block of (node, feature), or -1. Cost: O(1)."""
     mask = blocks.mask[node]
     first = blocks.first[node]
-    at = first_slot(f, mask)
+    at, step = search_of(f, mask)
     while True:
         known = blocks.feature[first + at]
         if known == f:
             return np.int64(blocks.record[first + at])
         if known < 0:
             return np.int64(-1)
-        at = (at + 1) & mask
+        at = (at + step) & mask
 
 
 @kernel
@@ -162,9 +167,9 @@ def insert(blocks, node, f, record):
     """Enter a feature that the node does not have yet. Mutates: blocks. Cost: O(1)."""
     mask = blocks.mask[node]
     first = blocks.first[node]
-    at = first_slot(f, mask)
+    at, step = search_of(f, mask)
     while blocks.feature[first + at] >= 0:
-        at = (at + 1) & mask
+        at = (at + step) & mask
     blocks.feature[first + at] = np.int32(f)
     blocks.record[first + at] = np.int32(record)
     blocks.n_used[node] += 1
@@ -262,6 +267,22 @@ def enter_nodes(blocks, nodes, counts, features):
 
 
 @kernel
+def rebuild_tables(blocks, features, records):
+    """Enter the features of all tables anew: `features` and `records` are copies of those arrays. Mutates: blocks.
+
+    A table that is too full is left incomplete. Cost: O(entries).
+    """
+    for node in range(len(blocks.mask)):
+        first, size = blocks.first[node], blocks.mask[node] + 1
+        blocks.n_used[node] = 0
+        for at in range(first, first + size):
+            blocks.feature[at] = np.int32(-1)
+        for at in range(first, first + size):
+            if features[at] >= 0 and 3 * blocks.n_used[node] <= 2 * size:
+                insert(blocks, np.int64(node), features[at], records[at])
+
+
+@kernel
 def first_broken(blocks, n_features, seen):
     """The first node whose table is not valid, -1 if there is none. Mutates: seen. Cost: O(entries).
 
@@ -280,11 +301,11 @@ def first_broken(blocks, n_features, seen):
                 return node
             seen[record] = True
             n += 1
-            look = first_slot(f, mask)
+            look, step = search_of(f, mask)
             while look != at:
                 if spare == 0 or blocks.feature[first + look] < 0 or blocks.feature[first + look] == f:
                     return node
-                look = (look + 1) & mask
+                look = (look + step) & mask
                 if steps > 0:
                     steps -= 1
                 else:
