@@ -407,7 +407,7 @@ def test_a_taxonomy_brings_its_labels_together():
 
 
 def test_fit_chooses_a_weaker_regularization_where_common_words_hide_the_labels():
-    """A smaller C predicts fewer held-out rows correctly; a larger one is tried then."""
+    """A smaller C predicts fewer held-out rows correctly; a larger one is tried then, and leaves without a start."""
     rng = np.random.default_rng(0)
     n_labels, n_words = 300, 3000
     own, y = rng.integers(0, n_words, (n_labels, 12)), rng.permutation(np.repeat(np.arange(n_labels), 20))
@@ -416,10 +416,12 @@ def test_fit_chooses_a_weaker_regularization_where_common_words_hide_the_labels(
         X[i, np.minimum(rng.zipf(1.2, 25) - 1, n_words - 1)] = 1
         X[i, rng.choice(own[label], 2)] = 1
     X, learned = X.tocsr(), np.arange(len(y)) < 5000
-    found = {C: LabelTreeClassifier(C=C, random_state=0).fit(X[learned], y[learned]) for C in ("auto", 1.0)}
-    assert found["auto"]._options.C == 10.0
-    auto, usual = (one.score(X[~learned], y[~learned]) for one in found.values())
-    assert auto > usual + 0.02
+    options = {"auto": {}, "C": {"C": 1.0}, "start": {"start": 20.0}}
+    models = {name: LabelTreeClassifier(random_state=0, **some) for name, some in options.items()}
+    found = {name: one.fit(X[learned], y[learned])._options for name, one in models.items()}
+    assert (found["auto"].C, found["auto"].start, found["start"].start) == (10.0, 0.0, 20.0) and found["C"].start > 0
+    auto, *others = (one.score(X[~learned], y[~learned]) for one in models.values())
+    assert auto > max(others) + 0.02
 
 
 @pytest.mark.parametrize(("noise", "n_shared", "n_own", "n_random", "C", "router_C"), [

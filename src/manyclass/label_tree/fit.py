@@ -71,6 +71,7 @@ FEW_ROWS = 3.0  # per label: up to here votes have their full weight
 TAXONOMY = np.float32(1.0)  # weight of a taxonomy against the mean rows where labels are grouped
 ROUTER_C = 10.0  # times C: the logistic loss of routers is flatter than the squared hinge loss of leaves
 USUAL_C, WEAKER_C, STRONGER_C = 1.0, 0.3, 10.0  # of the leaves of text with one label per row
+_NO_START = Start(0.0, 0.0)
 USUAL_PRIOR, STRONGER_PRIOR = 0.3, 0.5  # of text with one label per row; the latter if routers have `STRONGER_C`
 N_SAMPLE = 1 << 14  # (node, row) pairs of the nodes on which the start is calibrated, and ...
 _N_SCORED = 1 << 12  # ... about how many of them are scored
@@ -202,14 +203,14 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
 
     Returns the options with a calibrated start, the weights, and nearest rows if they help.
     """
-    run, chosen = plan.run, plan.options.C < 0
+    run, chosen, calibrated = plan.run, plan.options.C < 0, start_of(plan.options, True) < 0
     if chosen:
         plan = plan.replace(C=USUAL_C)
     pairs = run.each(router_pairs, [plan.parts], plan.tree, run.spill)
     work = run.get(run.combine(add, run.each(work_of, [plan.parts, pairs], plan.n_nodes)))
     start, bias = _start(plan, pairs, work[0], False)
     plan = plan.replace(router_start=start.cosine, router_bias=bias)
-    strength = _strength(plan, pairs, work[0], start, False) if chosen and work[0].any() else plan.options.C
+    strength = _strength(plan, pairs, work[0], start, False)[0] if chosen and work[0].any() else plan.options.C
     if plan.options.prior < 0:
         plan = plan.replace(prior=STRONGER_PRIOR if chosen and strength == STRONGER_C else USUAL_PRIOR)
     routers = _train(plan.replace(C=strength), pairs, work[1], start, False)
@@ -223,7 +224,10 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
     start, bias = _start(plan, pairs, work[0], True)
     plan = plan.replace(start=start.cosine, bias=bias)
     if chosen and work[0].any():
-        plan = plan.replace(C=_strength(plan, pairs, work[0], start, True))
+        strength, keeps_start = _strength(plan, pairs, work[0], start, True)
+        plan = plan.replace(C=strength)
+        if calibrated and not keeps_start:
+            start, plan = _NO_START, plan.replace(start=0.0, bias=0.0)
     neighbors = _neighbors(plan, pairs, work[0], start)
     leaves = _train(plan, pairs, work[1], start, True)
     columns = _columns_of([above, *run.get(leaves)])
@@ -231,30 +235,34 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
     return plan.options, _join(tree, plan.options, columns), neighbors
 
 
-def _strength(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start, leaf: bool) -> float:
-    """C of the leaves, or of the routers before they multiply it, from held-out rows.
+def _strength(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start, leaf: bool) -> tuple[float, bool]:
+    """C of the leaves, or of the routers before they multiply it, and whether leaves keep the start, by held-out rows.
 
     Where held-out rows have a low logistic loss, `STRONGER_C` is tried and taken if the loss is still lower: nearly all
     rows are predicted correctly, so only the loss differs. Elsewhere `WEAKER_C` is tried in leaves and taken if more
-    rows are predicted correctly. If fewer are, `STRONGER_C` is tried and taken if more are. Rows count equally,
-    whatever their weights.
+    rows are predicted correctly. If fewer are, `STRONGER_C` is tried and taken if more are, and then the same without
+    the start: words that all labels have can hide a label in the sums of its rows. Rows count equally, whatever their
+    weights.
     """
     run, smallest = plan.run, smallest_weight(plan.counts, plan.sparse, leaf)
     sampled, held_out = _FOR_C
     held = run.call(_held_out, *_sample(plan, _picker(plan), pairs, n_pairs, sampled), held_out)
 
-    def losses(C: float) -> np.ndarray:
-        job = _Job(_options_of(plan.options._replace(C=C), leaf), start, smallest, leaf)
+    def losses(C: float, start: Start = start, options: Options = plan.options) -> np.ndarray:
+        job = _Job(_options_of(options._replace(C=C), leaf), start, smallest, leaf)
         parts = run.each(_held_out_losses, [list(range(_N_SHARES))], job, held, plan.tree, plan.scale)
         return np.concatenate(run.get(parts), axis=1)
 
     wrong, loss = losses(USUAL_C)
     if loss.sum() < _LOW_LOSS * len(loss):
-        return STRONGER_C if _is_lower(losses(STRONGER_C)[1], loss) else USUAL_C
+        return STRONGER_C if _is_lower(losses(STRONGER_C)[1], loss) else USUAL_C, True
     weaker = losses(WEAKER_C)[0] if leaf else wrong
-    if _is_lower(wrong, weaker):
-        return STRONGER_C if _is_lower(losses(STRONGER_C)[0], wrong) else USUAL_C
-    return WEAKER_C if _is_lower(weaker, wrong) else USUAL_C
+    if not _is_lower(wrong, weaker):
+        return WEAKER_C if _is_lower(weaker, wrong) else USUAL_C, True
+    stronger = losses(STRONGER_C)[0]
+    if not _is_lower(stronger, wrong):
+        return USUAL_C, True
+    return STRONGER_C, not _is_lower(losses(STRONGER_C, _NO_START, plan.options._replace(bias=0.0))[0], stronger)
 
 
 def _is_lower(losses: np.ndarray, others: np.ndarray) -> bool:
