@@ -22,7 +22,7 @@ from .invariants import check_training
 from .label_issues import LabelIssuesMixin
 from .learners import TEXT_FEATURES
 from .locks import reads, writes
-from .options import Constraint, as_float, check_integer, check_options
+from .options import Constraint, as_float, check_flag, check_integer, check_options
 from .prediction import n_threads, progressive_error
 from .probabilities import CALIBRATION, ProbabilityMixin, rows_to_hold_out
 from .progress import Progress
@@ -47,6 +47,7 @@ from .validation import (
 )
 from .vocabulary import VocabularyMixin
 
+_MOST = 2**31 - 1  # features or classes
 _CHUNK = 1 << 14  # rows learned between two progress reports
 _VALIDATION_FRACTION = 0.1  # share of the rows that early stopping holds out
 _USUAL_WEIGHTS = 0.01, 100.0  # sample weights with a mean outside are divided by it
@@ -461,8 +462,9 @@ class ManyClassifier(
     def _options_of_size(self, n_features, n_classes, sparse) -> Any:
         """The model's options for a size of the problem, or a ValueError."""
         self._check_options()
-        check_integer("n_features", n_features)
-        check_integer("n_classes", n_classes)
+        check_integer("n_features", n_features, 1, _MOST)
+        check_integer("n_classes", n_classes, 1, _MOST)
+        check_flag("sparse", sparse)
         return self._resolve_options(int(n_features), sparse, 0)
 
     def _check_options(self, all_weights: bool = True) -> None:

@@ -19,7 +19,7 @@ from .conformal import Conformal, check_conformal
 from .invariants import check_finite, check_option_types, need, need_range
 from .locks import reads
 from .model_file import ModelFormatError
-from .options import as_float
+from .options import as_float, check_flag
 from .precision import PRECISIONS, narrow, widen
 from .protocol import Mixin, Model
 from .replay import Replay, check_replay, packed
@@ -124,6 +124,7 @@ class FilesMixin(Mixin):
         """
         if not hasattr(self, "_state"):
             raise ValueError(f"This {type(self).__name__} is not fitted yet: fit it before saving it.")
+        check_flag("slim", slim)
         if not isinstance(prune, Real) or not 0 <= as_float(prune) < float("inf") or (prune and not slim):
             raise ValueError(f"prune must be a number of at least 0 and requires slim=True, got {prune!r}.")
         if not isinstance(precision, str) or precision not in PRECISIONS:

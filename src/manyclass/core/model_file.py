@@ -214,6 +214,7 @@ def read(
 
     Mapped arrays can be changed in memory; the file stays as it is.
     """
+    path = os.fspath(path)  # a number would be an open file
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):  # opening it could take for ever
         raise ModelFormatError(f"{path}: not a model file: this is a pipe or a device.")
     with open(path, "rb") as file:

@@ -458,13 +458,13 @@ class LabelTreeClassifier(MultilabelClassifier):
         options, size = self._options_of_size(n_features, n_classes, sparse, multilabel), None
         if n_rows is None and n_nonzero is not None:
             raise ValueError("n_nonzero requires n_rows, the number of training rows.")
+        if not isinstance(n_labels, Real) or not 0 < as_float(n_labels) <= n_classes:
+            raise ValueError(f"n_labels must be a number above 0 and up to n_classes, got {n_labels!r}.")
         if n_rows is not None:
             check_integer("n_rows", n_rows)
             n_nonzero = n_features if n_nonzero is None else n_nonzero
             if not isinstance(n_nonzero, Real) or not 0 <= as_float(n_nonzero) <= n_features:
                 raise ValueError(f"n_nonzero must be a number from 0 to n_features, got {n_nonzero!r}.")
-            if not isinstance(n_labels, Real) or not 0 < as_float(n_labels) <= n_classes:
-                raise ValueError(f"n_labels must be a number above 0 and up to n_classes, got {n_labels!r}.")
             size = Size(int(n_rows), float(n_nonzero), float(n_labels))
         return memory(options, int(n_features), int(n_classes), size if sparse else None)
 
