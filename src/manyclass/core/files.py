@@ -45,7 +45,13 @@ _IN_FILES = {
     "_y_dtype": "_answer_type",
 }
 _IN_CODE = {name: new for new, name in _IN_FILES.items()}
-_OURS = ("classes", "feature_names", "names", "reading")  # of the estimator; all other arrays are the model's state
+# Groups of the estimator, and their arrays (those of `reading` depend on the model); all others are the model's state.
+_OURS = {
+    "classes": ("number", "bytes", "end", "target"),
+    "feature_names": ("bytes", "end"),
+    "names": ("bytes", "end"),
+    "reading": None,
+}
 
 
 class FilesMixin(Mixin):
@@ -222,6 +228,9 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
         arrays.setdefault("conformal.beam", np.zeros(1, np.int64))
         arrays.setdefault("conformal.n_candidates", np.zeros(1))
     ours = {name: arrays.pop(name) for name in list(arrays) if name.split(".")[0] in _OURS}
+    for name in ours:
+        group, _, field = name.partition(".")
+        need(_OURS[group] is None or field in _OURS[group], f"the array {name!r} is unknown.")
     out._index = _labels_from_arrays(ours, metadata["labels"])
     if "feature_names.end" in ours:
         names = unpack_texts(ours["feature_names.bytes"], ours["feature_names.end"])

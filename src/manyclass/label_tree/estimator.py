@@ -164,7 +164,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         "normalize": flag("auto"),
         "threshold": real(0.0, 1.0, "auto"),
         "n_epochs": integer(1, 1_000_000),
-        "n_trees": integer(1, 1_000_000),
+        "n_trees": integer(1, 1000),
         "neighbors": flag(),
         "replay": flag(),
         "max_memory": Bytes(),
