@@ -495,3 +495,18 @@ def test_dates_are_no_weights():
 def test_a_path_is_no_number(path):
     with pytest.raises(TypeError, match="expected str, bytes or"):
         load_model(path)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_weights_of_any_ratio_give_finite_models(kind, blobs, form, recwarn):
+    """Rows of small weight may be lost, but nothing may overflow: not even if all weights are the smallest float."""
+    X, y = blobs
+    X = form(np.abs(X) if form is sp.csr_array else X)
+    if form is sp.csr_array:
+        X = sp.csr_array(sp.hstack([X, sp.csr_array((len(y), 300))]))  # wide rows stay sparse
+    heavy = np.arange(len(y)) % 5 > 0
+    for weights in (np.where(heavy, 1e9, 1e-9), np.full(len(y), 5e-324)):
+        model = kind(random_state=0, n_epochs=2).fit(X, y, sample_weight=weights)
+        assert np.isfinite(model.predict_proba(X)).all()
+        assert np.mean(model.predict(X)[heavy] == y[heavy]) > 0.9
+    assert not [str(one.message) for one in recwarn if one.category is RuntimeWarning]
