@@ -28,7 +28,7 @@ from .probabilities import CALIBRATION, ProbabilityMixin, rows_to_hold_out
 from .progress import Progress
 from .protocol import Labels, as_labels
 from .replay import BLOCK, FULL, REPEAT, TIMES, draw_slots, new_replay, rows_of_slots, store, with_labels, with_space
-from .state import copy, writable
+from .state import copy, kept_rows, writable
 from .taxonomy import TaxonomyMixin
 from .updates import SMALLEST
 from .validation import (
@@ -377,15 +377,15 @@ class ManyClassifier(
         slots = draw_slots(replay, TIMES * BLOCK)
         rows = rows_of_slots(replay, slots, self.n_features_in_)
         before = seen.mass[0], seen.wrong_mass[0]
-        neighbors = self._state.get("neighbors")
+        kept = kept_rows(self._state)  # which have these rows already
         try:
-            self._state.pop("neighbors", None)  # which have these rows already
+            for name in kept:
+                del self._state[name]
             self._learn_batch(
                 as_batch(rows if sparse else rows.toarray()), replay.label[slots], replay.weight[slots], epoch
             )
         finally:
-            if neighbors is not None:
-                self._state["neighbors"] = neighbors
+            self._state |= kept
         seen.mass[0], seen.wrong_mass[0] = before
 
     def _begin_epoch(self, epoch: int) -> None:

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from .exact import two_parts
 from .inputs import Batch, Csr, Dense
 from .invariants import need
-from .state import Array, Field, State
+from .state import Array, Field, State, kept_rows
 
 FAR = 4.0
 _FAR_FROM_ZERO = 2.0  # standard deviations
@@ -151,8 +151,8 @@ def is_centred(state: State) -> bool:
 
 def most_rows(state: State, most: int) -> int:
     """Rows that a model should get at a time, at most `most`: some make sparse rows dense, which takes memory."""
-    if "neighbors" in state:
-        n_features = state["neighbors"].row.shape[1]
+    if kept := kept_rows(state):
+        n_features = max(group.row.shape[1] for group in kept.values())
     elif is_centred(state):
         n_features = len(state["scaling"].shift)
     else:
