@@ -1,4 +1,4 @@
-"""Size of a label tree after `fit` and after a `partial_fit`, and what `estimate_memory` said before, on sparse text."""
+"""Size of a label tree after `fit` and after a `partial_fit`, and what `estimate_memory` said before."""
 
 import numpy as np
 import scipy.sparse as sp

@@ -444,8 +444,8 @@ class LabelTreeClassifier(MultilabelClassifier):
             Without `n_rows` an upper bound, many times too high for sparse text. With `n_rows` and `n_nonzero`, 0.7 to
             1.3 times the actual size on the seven sets of text to which the formula was fitted, and 0.5 to 2.7 times on
             ten others: it cannot know how many features the rows of a label share. Training rows that `neighbors` keeps
-            are not included. The actual size after training is `n_bytes_`. `partial_fit` unpacks the weights, which can
-            take ten times as much.
+            are not included. The actual size after training is `n_bytes_`. `partial_fit` unpacks the weights: with
+            sparse rows, they take 10 to 30 times as much.
 
         Examples
         --------
