@@ -46,7 +46,7 @@ _IN_FILES = {
 }
 _IN_CODE = {name: new for new, name in _IN_FILES.items()}
 # Groups of the estimator, and their arrays (those of `reading` depend on the model); all others are the model's state.
-_OURS = {
+_OURS: dict[str, Any] = {
     "classes": ("number", "bytes", "end", "target"),
     "feature_names": ("bytes", "end"),
     "names": ("bytes", "end"),
