@@ -1,4 +1,4 @@
-"""Size of a label tree after `fit`, and what `estimate_memory` said before, on sparse text."""
+"""Size of a label tree after `fit` and after a `partial_fit`, and what `estimate_memory` said before."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,7 +25,11 @@ def main() -> None:
             n_labels=y.sum() / y.shape[0] if several else 1.0,
         )  # fmt: skip
         actual = model.fit(X, y).n_bytes_
-        rows.append({"set": name, "MB": f"{actual / 1e6:.1f}", "estimate / actual": f"{estimate / actual:.2f}"})
+        unpacked = model.partial_fit(X[:1], y[:1]).n_bytes_
+        rows.append({
+            "set": name, "MB": f"{actual / 1e6:.1f}", "estimate / actual": f"{estimate / actual:.2f}",
+            "MB after partial_fit": f"{unpacked / 1e6:.1f}", "times": f"{unpacked / actual:.0f}",
+        })  # fmt: skip
         print(rows[-1], flush=True)
     if rows:
         publish("memory", "Label tree: size and its estimate", rows, ["Defaults; sizes in memory."], args.quick)

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .core.base import algorithm_of
 from .core.files import load
+from .core.options import check_flag
 from .io import Reading
 from .label_tree.estimator import LabelTreeClassifier
 from .lom_tree.estimator import LomTreeClassifier
@@ -122,4 +123,4 @@ def load_model(path: str | PathLike, mmap: bool = True, verify: bool = True) -> 
     >>> load_model(path).predict([[0.9]])
     array(['high'], dtype='<U4')
     """
-    return load(ESTIMATORS, path, mmap, verify)
+    return load(ESTIMATORS, path, check_flag("mmap", mmap), check_flag("verify", verify))

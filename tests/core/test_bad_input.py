@@ -5,7 +5,15 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
-from manyclass import Hellinger, LabelTreeClassifier, OneAgainstAllClassifier, RecallTreeClassifier
+from manyclass import (
+    Hellinger,
+    LabelTreeClassifier,
+    LomTreeClassifier,
+    OneAgainstAllClassifier,
+    RecallTreeClassifier,
+    SpectralTreeClassifier,
+    load_model,
+)
 
 from .test_streams import bytes_of
 
@@ -427,3 +435,78 @@ def test_propensities_that_are_no_numbers(propensity):
     model = LabelTreeClassifier(random_state=0).fit(X_GOOD, Y_GOOD)
     with pytest.raises(ValueError, match="propensity must have one number for each class"):
         model.predict_topk(X_GOOD, 1, propensity=propensity)
+
+
+FLAGS = {
+    "sparse": lambda model, value: model.predict_proba(X_GOOD, sparse=value),
+    "probabilities": lambda model, value: model.predict_topk(X_GOOD, probabilities=value),
+    "by_class": lambda model, value: model.conformal(X_GOOD, Y_GOOD, by_class=value),
+    "slim": lambda model, value: model.save("unused.model", slim=value),
+    "multilabel": lambda model, value: model.estimate_memory(3, 3, multilabel=value),
+    "distinctive": lambda model, value: model.topics(distinctive=value),
+    "mmap": lambda model, value: load_model("unused.model", mmap=value),
+    "verify": lambda model, value: load_model("unused.model", verify=value),
+}
+
+
+@pytest.mark.parametrize("name", FLAGS)
+@pytest.mark.parametrize("value", ["x", 2, np.eye(2)], ids=str)
+def test_flags_are_true_or_false(name, value):
+    model = SpectralTreeClassifier(random_state=0).fit(X_GOOD, Y_GOOD)
+    with pytest.raises(ValueError, match=f"{name} must be True or False, got "):
+        FLAGS[name](model, value)
+
+
+@pytest.mark.parametrize("value", ["x", -1, 1.5, [1, 2], np.eye(2)], ids=str)
+def test_a_depth_is_a_level(kind, value):
+    model = kind(random_state=0).fit(X_GOOD, Y_GOOD)
+    if hasattr(model, "tree_table"):
+        with pytest.raises(ValueError, match="max_depth must be an integer of at least 0, got "):
+            model.tree_table(value)
+    if hasattr(model, "balance"):
+        with pytest.raises(ValueError, match="max_depth must be an integer of at least 0, got "):
+            model.balance(value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"sparse": "x"}, "sparse must be True or False"),
+        ({"n_features": 10**30}, "n_features must be an integer from 1 to 2147483647"),
+        ({"n_classes": 10**30}, "n_classes must be an integer from 1 to 2147483647"),
+    ],
+)
+def test_sizes_that_no_model_can_have(kind, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        kind().estimate_memory(**{"n_features": 3, "n_classes": 3} | arguments)
+
+
+def test_labels_per_row_are_a_number_even_without_rows():
+    with pytest.raises(ValueError, match="n_labels must be a number above 0"):
+        LabelTreeClassifier().estimate_memory(3, 3, n_labels="x")
+
+
+def test_dates_are_no_weights():
+    with pytest.raises(ValueError, match="sample_weight must have one number for each row of X: dates or times"):
+        LomTreeClassifier().partial_fit(X_GOOD, Y_GOOD, sample_weight=np.datetime64("2020-01-01"))
+
+
+@pytest.mark.parametrize("path", [0, None, 1.5])
+def test_a_path_is_no_number(path):
+    with pytest.raises(TypeError, match="expected str, bytes or"):
+        load_model(path)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_weights_of_any_ratio_give_finite_models(kind, blobs, form, recwarn):
+    """Rows of small weight may be lost, but nothing may overflow: not even if all weights are the smallest float."""
+    X, y = blobs
+    X = form(np.abs(X) if form is sp.csr_array else X)
+    if form is sp.csr_array:
+        X = sp.csr_array(sp.hstack([X, sp.csr_array((len(y), 300))]))  # wide rows stay sparse
+    heavy = np.arange(len(y)) % 5 > 0
+    for weights in (np.where(heavy, 1e9, 1e-9), np.full(len(y), 5e-324)):
+        model = kind(random_state=0, n_epochs=2).fit(X, y, sample_weight=weights)
+        assert np.isfinite(model.predict_proba(X)).all()
+        assert np.mean(model.predict(X)[heavy] == y[heavy]) > 0.9
+    assert not [str(one.message) for one in recwarn if one.category is RuntimeWarning]

@@ -642,6 +642,36 @@ def test_features_that_begin_at_one_place_of_a_table_do_not_prevent_saving(tmp_p
     np.testing.assert_array_equal(load_model(tmp_path / "m").predict(X), model.predict(X))
 
 
+def test_a_file_with_too_many_arrays_is_refused_while_its_header_is_read(tmp_path, monkeypatch):
+    path, many = tmp_path / "m", {f"a{i}": np.empty(0, np.float32) for i in range(100_000)}
+    RecallTreeClassifier(random_state=0).fit(*rows()).save(path)
+    arrays, metadata = model_file.read(path)
+    with pytest.raises(ValueError, match="a model file can have 32768"):
+        model_file.write(path, arrays | many, metadata)
+    with monkeypatch.context() as patch:
+        patch.setattr(model_file, "_MOST_ARRAYS", 1 << 20)
+        model_file.write(path, arrays | many, metadata)
+    n_objects, unique = 0, model_file._unique
+
+    def count(pairs):
+        nonlocal n_objects
+        n_objects += 1
+        return unique(pairs)
+
+    monkeypatch.setattr(model_file, "_unique", count)
+    with pytest.raises(ModelFormatError, match="it has more than 32770 objects"):
+        load_model(path)
+    assert n_objects <= 32770
+
+
+@pytest.mark.parametrize("name", ["classes.more", "classes", "names.number", "feature_names.x.bytes"])
+def test_arrays_that_no_estimator_writes_are_refused(tmp_path, name):
+    model = RecallTreeClassifier(random_state=0).fit(*rows())
+    path = change(model, tmp_path / "m", lambda arrays, metadata: arrays.update({name: np.zeros(1)}))
+    with pytest.raises(ModelFormatError, match=f"the array '{name}' is unknown"):
+        load_model(path)
+
+
 @pytest.mark.parametrize("text", ["1e999", "-1e999", "NaN"])
 def test_metadata_with_numbers_beyond_floats_are_refused(text):
     """JSON reads them as infinity, which `save` cannot write."""

@@ -72,6 +72,9 @@ def test_rows_of_a_class_are_spread():
         (np.zeros((3, 2)), [0, 1, 0], 1, "cv must be an integer of at least 2"),
         (np.zeros((3, 2)), [0, 1, 0], 5, "more than the 3 rows"),
         (np.zeros((3, 2)), np.eye(3), 2, "one label per row"),
+        (5, [0, 1, 0], 2, r"X must be a matrix of shape .* got an array of shape \(\)"),
+        (np.zeros(3), [0, 1, 0], 2, r"X must be a matrix of shape .* got an array of shape \(3,\)"),
+        ([[1], [1, 2], [3]], [0, 1, 0], 2, "X contains rows of different lengths"),
     ],
 )
 def test_bad_input(X, y, cv, message):

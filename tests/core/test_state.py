@@ -1,9 +1,24 @@
 """Groups are made, grown and flattened as their schema says."""
 
+from typing import Annotated, NamedTuple
+
 import numpy as np
 import pytest
 
-from manyclass.core.state import Candidates, LabelTable, Linear, Tree, fields_of, flatten, make, n_bytes, resize
+from manyclass.core.columns import most_rows
+from manyclass.core.state import (
+    Candidates,
+    Field,
+    LabelTable,
+    Linear,
+    Tree,
+    fields_of,
+    flatten,
+    kept_rows,
+    make,
+    n_bytes,
+    resize,
+)
 from manyclass.estimators import ESTIMATORS
 
 GROUPS = sorted(
@@ -16,6 +31,22 @@ GROUPS = sorted(
     },
     key=lambda group: group.__name__,
 )
+
+
+class Rows(NamedTuple):
+    """Training rows of some algorithm."""
+
+    KEEPS_ROWS = True
+
+    row: Annotated[np.ndarray, Field("f4", ("row", "feature"))]
+
+
+def test_training_rows_that_a_model_keeps_limit_the_rows_of_a_batch():
+    """The shared code asks the type of a group, and knows the name of none."""
+    rows = Rows(np.zeros((2, 1 << 20), np.float32))
+    assert kept_rows({"seen": None, "any name": rows}) == {"any name": rows}
+    assert most_rows({"any name": rows}, 16_384) == 32
+    assert kept_rows({"neighbors": ()}) == {} and most_rows({"neighbors": ()}, 16_384) == 16_384
 
 
 def test_every_group_is_checked():

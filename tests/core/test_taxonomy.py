@@ -147,10 +147,29 @@ def test_the_groups_of_the_learned_tree_leave_out_labels_without_rows(data):
     assert model.taxonomy_.find([100])[0] == -1 and model.taxonomy_.find(y[:1])[0] > 0
 
 
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Taxonomy.from_parents(5), "parents must be a dict of label to parent, got 5"),
+        (lambda: Taxonomy.from_parents([1, 2]), "parents must be a dict"),
+        (lambda: Taxonomy.from_paths(5), "paths must be a dict of label to path, or a list of paths, got 5"),
+        (lambda: Taxonomy.from_paths("a > b"), "paths must be a dict"),
+        (lambda: Taxonomy.from_paths(["a"], separator=""), "separator must be a text that is not empty, got ''"),
+        (lambda: Taxonomy.from_paths(["a"], separator=5), "separator must be a text that is not empty, got 5"),
+        (lambda: Taxonomy.from_paths(["a"]).ancestors("x"), "nodes must be a list of integers below 2, got 'x'"),
+        (lambda: Taxonomy.from_paths(["a"]).ancestors([2]), "nodes must be a list of integers below 2"),
+        (lambda: Taxonomy.from_paths(["a"]).ancestors([[0]]), "nodes must be a list of integers"),
+    ],
+)
+def test_arguments_of_the_wrong_type(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
 def test_every_estimator_predicts_paths_of_a_taxonomy_that_it_is_given(data):
     X, y = data
     model = RecallTreeClassifier(n_epochs=2, random_state=0).fit(X[:1000], y[:1000])
-    with pytest.raises(AttributeError, match="has no taxonomy: pass one"):
+    with pytest.raises(ValueError, match="has no taxonomy: pass one"):
         model.predict_path(X[1000:])
     taxonomy = Taxonomy.from_parents(GROUPS)
     found = model.predict_path(X[1000:], 0.9, taxonomy)

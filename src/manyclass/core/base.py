@@ -22,13 +22,13 @@ from .invariants import check_training
 from .label_issues import LabelIssuesMixin
 from .learners import TEXT_FEATURES
 from .locks import reads, writes
-from .options import Constraint, as_float, check_integer, check_options
+from .options import Constraint, as_float, check_flag, check_integer, check_options
 from .prediction import n_threads, progressive_error
 from .probabilities import CALIBRATION, ProbabilityMixin, rows_to_hold_out
 from .progress import Progress
 from .protocol import Labels, as_labels
 from .replay import BLOCK, FULL, REPEAT, TIMES, draw_slots, new_replay, rows_of_slots, store, with_labels, with_space
-from .state import copy, writable
+from .state import copy, kept_rows, writable
 from .taxonomy import TaxonomyMixin
 from .updates import SMALLEST
 from .validation import (
@@ -47,6 +47,7 @@ from .validation import (
 )
 from .vocabulary import VocabularyMixin
 
+_MOST = 2**31 - 1  # features or classes
 _CHUNK = 1 << 14  # rows learned between two progress reports
 _VALIDATION_FRACTION = 0.1  # share of the rows that early stopping holds out
 _USUAL_WEIGHTS = 0.01, 100.0  # sample weights with a mean outside are divided by it
@@ -376,15 +377,15 @@ class ManyClassifier(
         slots = draw_slots(replay, TIMES * BLOCK)
         rows = rows_of_slots(replay, slots, self.n_features_in_)
         before = seen.mass[0], seen.wrong_mass[0]
-        neighbors = self._state.get("neighbors")
+        kept = kept_rows(self._state)  # which have these rows already
         try:
-            self._state.pop("neighbors", None)  # which have these rows already
+            for name in kept:
+                del self._state[name]
             self._learn_batch(
                 as_batch(rows if sparse else rows.toarray()), replay.label[slots], replay.weight[slots], epoch
             )
         finally:
-            if neighbors is not None:
-                self._state["neighbors"] = neighbors
+            self._state |= kept
         seen.mass[0], seen.wrong_mass[0] = before
 
     def _begin_epoch(self, epoch: int) -> None:
@@ -461,8 +462,9 @@ class ManyClassifier(
     def _options_of_size(self, n_features, n_classes, sparse) -> Any:
         """The model's options for a size of the problem, or a ValueError."""
         self._check_options()
-        check_integer("n_features", n_features)
-        check_integer("n_classes", n_classes)
+        check_integer("n_features", n_features, 1, _MOST)
+        check_integer("n_classes", n_classes, 1, _MOST)
+        check_flag("sparse", sparse)
         return self._resolve_options(int(n_features), sparse, 0)
 
     def _check_options(self, all_weights: bool = True) -> None:

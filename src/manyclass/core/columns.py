@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from .exact import two_parts
 from .inputs import Batch, Csr, Dense
 from .invariants import need
-from .state import Array, Field, State
+from .state import Array, Field, State, kept_rows
 
 FAR = 4.0
 _FAR_FROM_ZERO = 2.0  # standard deviations
@@ -97,7 +97,9 @@ def column_sums(batch: Batch, weights: np.ndarray, sizes: ColumnMaxima, place: n
     """The sums of some rows; `sizes` are those of all rows. `place` has other numbers of the columns."""
     n_features, n = len(sizes.value), sizes.n_rows
     value, square, filled = np.zeros((3, 2, n_features))
+    mass = np.array([len(weights), 0.0])
     if isinstance(batch, Dense):
+        mass = np.array([term.sum() for term in two_parts(weights, sizes.weight, n)])
         rows_at_a_time = max(1, _AT_A_TIME // max(1, n_features))
         for first in range(0, len(batch.values), rows_at_a_time):
             rows = batch.values[first : first + rows_at_a_time].astype(float)
@@ -116,7 +118,6 @@ def column_sums(batch: Batch, weights: np.ndarray, sizes: ColumnMaxima, place: n
             terms = two_parts(values**2, sizes.value[indices] ** 2, n)
             square += [np.bincount(indices, term, n_features) for term in terms]
             filled[0] += np.bincount(indices, values != 0, n_features)
-    mass = np.array([term.sum() for term in two_parts(weights, sizes.weight, n)])
     return Sums(mass, value, square, filled)
 
 
@@ -150,8 +151,8 @@ def is_centred(state: State) -> bool:
 
 def most_rows(state: State, most: int) -> int:
     """Rows that a model should get at a time, at most `most`: some make sparse rows dense, which takes memory."""
-    if "neighbors" in state:
-        n_features = state["neighbors"].row.shape[1]
+    if kept := kept_rows(state):
+        n_features = max(group.row.shape[1] for group in kept.values())
     elif is_centred(state):
         n_features = len(state["scaling"].shift)
     else:

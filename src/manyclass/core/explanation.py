@@ -18,6 +18,7 @@ from .inputs import Batch, Dense
 from .locks import reads
 from .options import check_integer
 from .protocol import Mixin
+from .validation import as_array
 
 _NEAREST = 5  # label means that are listed
 _PER_DECISION = 3  # features of a decision in the text
@@ -386,7 +387,7 @@ class ExplanationMixin(Mixin):
                 "text, for example vectorizer.transform([text])."
             )
         if not sp.issparse(x) and not hasattr(x, "columns"):
-            x = np.atleast_2d(np.asarray(x))
+            x = np.atleast_2d(as_array(x, "x"))
         elif sp.issparse(x) and x.ndim == 1:
             x = x.reshape(1, -1)
         _need_one_row(x.shape[0])
@@ -400,16 +401,19 @@ class ExplanationMixin(Mixin):
             given = getattr(self, "feature_names_in_", None)
         if given is None:
             return lambda f: words.get(f, f"feature {f}")
-        if len(given) != self.n_features_in_:
-            raise ValueError(f"feature_names has {len(given)} names, the model has {self.n_features_in_} features.")
-        return lambda f: str(given[f])
+        names = np.asarray(given, dtype=object)
+        if names.ndim != 1:
+            raise ValueError(f"feature_names must be a list or array of names, or a dict, got {given!r}.")
+        if len(names) != self.n_features_in_:
+            raise ValueError(f"feature_names has {len(names)} names, the model has {self.n_features_in_} features.")
+        return lambda f: str(names[f])
 
     def _id_of(self, label: Any) -> int:
         """The class of a label, or a ValueError."""
-        given = self._names.index(label) if self._names is not None and label in self._names else label
         try:
+            given = self._names.index(label) if self._names is not None and label in self._names else label
             found = int(self._index.find(label_array([given], self._index.kind))[0])
-        except TypeError:  # no label at all, such as a list
+        except (TypeError, ValueError):  # no label at all, such as a list
             found = -1
         if found < 0:
             raise ValueError(f"label={label!r} is not a class of the model.")

@@ -19,7 +19,7 @@ from .conformal import Conformal, check_conformal
 from .invariants import check_finite, check_option_types, need, need_range
 from .locks import reads
 from .model_file import ModelFormatError
-from .options import as_float
+from .options import as_float, check_flag
 from .precision import PRECISIONS, narrow, widen
 from .protocol import Mixin, Model
 from .replay import Replay, check_replay, packed
@@ -45,7 +45,13 @@ _IN_FILES = {
     "_y_dtype": "_answer_type",
 }
 _IN_CODE = {name: new for new, name in _IN_FILES.items()}
-_OURS = ("classes", "feature_names", "names", "reading")  # of the estimator; all other arrays are the model's state
+# Groups of the estimator, and their arrays (those of `reading` depend on the model); all others are the model's state.
+_OURS: dict[str, Any] = {
+    "classes": ("number", "bytes", "end", "target"),
+    "feature_names": ("bytes", "end"),
+    "names": ("bytes", "end"),
+    "reading": None,
+}
 
 
 class FilesMixin(Mixin):
@@ -124,6 +130,7 @@ class FilesMixin(Mixin):
         """
         if not hasattr(self, "_state"):
             raise ValueError(f"This {type(self).__name__} is not fitted yet: fit it before saving it.")
+        check_flag("slim", slim)
         if not isinstance(prune, Real) or not 0 <= as_float(prune) < float("inf") or (prune and not slim):
             raise ValueError(f"prune must be a number of at least 0 and requires slim=True, got {prune!r}.")
         if not isinstance(precision, str) or precision not in PRECISIONS:
@@ -221,6 +228,9 @@ def _rebuild(estimators, arrays: dict[str, np.ndarray], metadata: dict[str, Any]
         arrays.setdefault("conformal.beam", np.zeros(1, np.int64))
         arrays.setdefault("conformal.n_candidates", np.zeros(1))
     ours = {name: arrays.pop(name) for name in list(arrays) if name.split(".")[0] in _OURS}
+    for name in ours:
+        group, _, field = name.partition(".")
+        need(_OURS[group] is None or field in _OURS[group], f"the array {name!r} is unknown.")
     out._index = _labels_from_arrays(ours, metadata["labels"])
     if "feature_names.end" in ours:
         names = unpack_texts(ours["feature_names.bytes"], ours["feature_names.end"])

@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 
 from .classes import ClassIndex
 from .options import check_integer
-from .validation import check_before_conversion, check_labels, is_indicator, rows_between, without_padding
+from .validation import as_array, check_before_conversion, check_labels, is_indicator, rows_between, without_padding
 
 _KEPT = 20  # candidates of a row
 _FLOOR = 1e-3  # smaller probabilities say little about each other
@@ -131,7 +131,9 @@ class LabelIssuesMixin:
         if hasattr(self, "_from_table"):  # texts, for a model of the command line or a pipeline
             X = self._from_table(X)
         check_before_conversion(X)
-        X = X.tocsr() if sp.issparse(X) else X if hasattr(X, "iloc") else np.asarray(X)
+        X = X.tocsr() if sp.issparse(X) else X if hasattr(X, "iloc") else as_array(X, "X")
+        if X.ndim != 2:
+            raise ValueError(f"X must be a matrix of shape (n_samples, n_features), got an array of shape {X.shape}.")
         if X.shape[0] != len(y):
             raise ValueError(f"X has {X.shape[0]} rows but y has {len(y)}.")
         if int(cv) > len(y):

@@ -32,6 +32,7 @@ _DTYPES = {
 }  # fmt: skip
 _CODES = {np.dtype(text): code for code, text in _DTYPES.items()}
 _LONGEST_HEADER = 100_000_000  # as in safetensors
+_MOST_ARRAYS = 1 << 15  # a label tree of 1000 trees has half as many
 _BLOCK = 1 << 20  # bytes written at a time
 _ALIGN = 64
 
@@ -61,6 +62,8 @@ def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], metadata: dict
 
     The contents do not depend on the path or the time.
     """
+    if len(arrays) > _MOST_ARRAYS:
+        raise ValueError(f"the model has {len(arrays)} arrays; a model file can have {_MOST_ARRAYS}")
     # Large items first: each array then begins at a multiple of its item size without gaps.
     names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
     arrays = {name: _little_endian(name, arrays[name]) for name in names}
@@ -214,6 +217,7 @@ def read(
 
     Mapped arrays can be changed in memory; the file stays as it is.
     """
+    path = os.fspath(path)  # a number would be an open file
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):  # opening it could take for ever
         raise ModelFormatError(f"{path}: not a model file: this is a pipe or a device.")
     with open(path, "rb") as file:
@@ -222,7 +226,8 @@ def read(
         start = 8 + length
         if start > size or length > _LONGEST_HEADER:
             raise ModelFormatError(f"{path}: not a model file, or a truncated one: the header does not fit.")
-        header = _json_object(file.read(length), f"{path}: not a model file: the header")
+        most = _MOST_ARRAYS + 2  # each array is an object, and so are the metadata and the header
+        header = _json_object(file.read(length), f"{path}: not a model file: the header", most)
         metadata, checksum = _check_header(header, start, size, path)
         if mmap and size > start:
             whole: Any = np.frombuffer(memory_map.mmap(file.fileno(), 0, access=memory_map.ACCESS_COPY), np.uint8)
@@ -243,9 +248,18 @@ def read(
     return arrays, metadata
 
 
-def _json_object(text: bytes | str, what: str) -> dict[str, Any]:
+def _json_object(text: bytes | str, what: str, most_objects: float = math.inf) -> dict[str, Any]:
+    n_objects = 0
+
+    def as_dict(pairs: list[tuple[str, Any]]) -> dict:
+        nonlocal n_objects
+        n_objects += 1
+        if n_objects > most_objects:
+            raise ValueError(f"it has more than {most_objects} objects")
+        return _unique(pairs)
+
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
+        value = json.loads(text, object_pairs_hook=as_dict, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise ModelFormatError(f"{what} is not JSON ({error}).") from error
     if not isinstance(value, dict):

@@ -17,7 +17,7 @@ from ..metrics import ThresholdSearch
 from .base import ManyClassifier, check_some_weight
 from .calibration import FEWEST, is_true
 from .locks import reads
-from .options import check_options
+from .options import check_flag, check_options
 from .prediction import metrics_of, n_threads
 from .progress import Progress
 from .protocol import Labels
@@ -364,7 +364,8 @@ class MultilabelClassifier(ManyClassifier):
 
     def _options_of_size(self, n_features, n_classes, sparse, multilabel=False) -> Any:
         other: Any = clone(self)
-        other._multilabel, other._n_columns = bool(multilabel), n_classes if multilabel else None
+        other._multilabel = check_flag("multilabel", multilabel)
+        other._n_columns = n_classes if multilabel else None
         other._n_classes = n_classes
         return super(MultilabelClassifier, other)._options_of_size(n_features, n_classes, sparse)
 

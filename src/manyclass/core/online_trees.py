@@ -19,7 +19,7 @@ from .labels import EMPTY, LabelSet, check_table, fill_up, mass_of, move_table
 from .learners import NormalizedAdaGrad, resolve
 from .locks import reads
 from .losses import sigmoid
-from .options import EPOCH_CONSTRAINTS, integer, one_of, real, resolved
+from .options import EPOCH_CONSTRAINTS, check_integer, integer, one_of, real, resolved
 from .protocol import Mixin, Predictions, Scored, rows_of
 from .state import Array, Field, Scale, Seen, State, make, resize
 from .trees import DEEPEST, LEFT, RIGHT, ROOT, is_leaf, paths_to
@@ -512,6 +512,7 @@ class OnlineTreeMixin(Mixin):
         (1, [10])
         """
         check_is_fitted(self, "_state")
+        max_depth = None if max_depth is None else check_integer("max_depth", max_depth, 0)
         nodes = self._model.tree_table(self._state)
         parents = {node["parent"] for node in nodes}
         by_depth: dict[int, list[dict]] = {}

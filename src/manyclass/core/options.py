@@ -90,11 +90,18 @@ EPOCH_CONSTRAINTS = {
 }
 
 
-def check_integer(name: str, value: Any, low: int = 1) -> int:
-    """An argument as a number, or a ValueError unless it is an integer of at least `low`."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < low:
-        raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}.")
+def check_integer(name: str, value: Any, low: int = 1, high: float = float("inf")) -> int:
+    """An argument as a number, or a ValueError unless it is an integer from `low` to `high`."""
+    if not (allowed := integer(low, high)).allows(value):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}.")
     return int(value)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """An argument as a bool, or a ValueError unless it is True or False."""
+    if not (allowed := flag()).allows(value):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}.")
+    return bool(value)
 
 
 def resolved(estimator: Any, kind: type, codes: dict[str, dict[str, int]], **given: Any) -> Any:

@@ -17,7 +17,7 @@ from .calibration import probabilities_of
 from .columns import apply, is_centred, most_rows
 from .inputs import Batch, Csr, Dense, is_inside
 from .locks import LockOfEstimator, ModelLock, parallel, reads, reads_row
-from .options import as_float, check_integer
+from .options import as_float, check_flag, check_integer
 from .protocol import Labels, Mixin, Model, Predictions, Scored, as_labels
 from .state import n_bytes
 from .validation import (
@@ -120,6 +120,7 @@ class PredictionMixin(Mixin):
         """
         X = self._check_inputs(X)
         k = self._check_k(min(5, self._index.n_current) if k is None else k)
+        check_flag("probabilities", probabilities)
         if propensity is not None and probabilities:
             raise ValueError("pass either probabilities=True or propensity: with propensity, scores are ratios.")
         if propensity is not None:
@@ -160,7 +161,7 @@ class PredictionMixin(Mixin):
         """
         X = self._check_inputs(X)
         n, n_classes = X.shape[0], len(self._index)
-        if sparse:
+        if check_flag("sparse", sparse):
             parts = [scored for _, _, scored in self._calibrated(X)]
             sizes, labels, values = map(np.concatenate, zip(*parts, strict=True))
             matrix = (values.astype(np.float32), labels, np.concatenate([[0], np.cumsum(sizes)]))
@@ -264,6 +265,7 @@ class PredictionMixin(Mixin):
         (0, -1, 0)
         """
         check_is_fitted(self, "_state")
+        max_depth = None if max_depth is None else check_integer("max_depth", max_depth, 0)
         nodes = self._model.tree_table(self._state, max_depth)
         return [{**node, "labels": self._index.array[node["labels"]]} for node in nodes]
 

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from ..metrics import precision_threshold
 from . import calibration, conformal
 from .locks import reads, writes
-from .options import as_float, check_integer, one_of
+from .options import as_float, check_flag, check_integer, one_of
 from .prediction import PredictionMixin
 from .protocol import Labels, Scored
 from .validation import indicator, rows_between
@@ -171,6 +171,7 @@ class ProbabilityMixin(PredictionMixin):
         """
         if not isinstance(coverage, Real) or not 0 < as_float(coverage) < 1:
             raise ValueError(f"coverage must be a number above 0 and below 1, got {coverage!r}.")
+        check_flag("by_class", by_class)
         check_integer("n_clusters", n_clusters)
         X = self._check_inputs(X)
         if by_class and self._multilabel:

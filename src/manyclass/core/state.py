@@ -102,6 +102,14 @@ class Projection(NamedTuple):
 State = dict[str, Any]  # group name -> group
 
 
+def kept_rows(state: State) -> State:
+    """The groups of training rows that a model keeps, in a field `row`, to compare other rows with; all become dense.
+
+    Their types have `KEEPS_ROWS = True`.
+    """
+    return {name: group for name, group in state.items() if getattr(group, "KEEPS_ROWS", False)}
+
+
 _FIELDS: dict[type, dict[str, Field]] = {}
 
 

@@ -94,6 +94,8 @@ class Taxonomy:
         taxonomy : Taxonomy
             A ValueError is raised if the parents have a cycle.
         """
+        if not hasattr(parents, "items"):
+            raise ValueError(f"parents must be a dict of label to parent, got {parents!r}.")
         for label, above in parents.items():
             if isinstance(above, (list, tuple, set, dict)):
                 raise ValueError(f"The parent of {label!r} is a {type(above).__name__}: pass one parent per label.")
@@ -120,6 +122,10 @@ class Taxonomy:
         -------
         taxonomy : Taxonomy
         """
+        if isinstance(paths, str) or not isinstance(paths, Iterable):
+            raise ValueError(f"paths must be a dict of label to path, or a list of paths, got {paths!r}.")
+        if not isinstance(separator, str) or not separator:
+            raise ValueError(f"separator must be a text that is not empty, got {separator!r}.")
         listed = paths.items() if isinstance(paths, Mapping) else ((path, path) for path in dict.fromkeys(paths))
         node: dict[tuple[str, ...], int] = {(): 0}
         parent, keys = [-1], [""]
@@ -204,7 +210,10 @@ class Taxonomy:
         above : csr_array of shape (n, n_nodes), float32
             Ones.
         """
-        at = np.maximum(nodes, 0)
+        given = np.asarray(nodes)
+        if given.ndim != 1 or (given.size and (given.dtype.kind not in "iu" or given.max() >= len(self))):
+            raise ValueError(f"nodes must be a list of integers below {len(self)}, got {nodes!r}.")
+        at = np.maximum(given, 0).astype(np.int64)
         row, rows, columns = np.arange(len(at)), [], []
         while len(row):
             rows.append(row)
@@ -212,7 +221,7 @@ class Taxonomy:
             inner = at > 0
             row, at = row[inner], self.parent[at[inner]]
         where = np.concatenate([np.empty(0, int), *rows]), np.concatenate([np.empty(0, int), *columns])
-        return sp.csr_array((np.ones(len(where[0]), np.float32), where), shape=(len(nodes), len(self)))
+        return sp.csr_array((np.ones(len(where[0]), np.float32), where), shape=(len(given), len(self)))
 
 
 def _key(label: Any) -> str:
@@ -398,7 +407,13 @@ class TaxonomyMixin(Mixin):
                 "predict_path requires one label per row; this model was fitted with a matrix y. Several labels of a "
                 "row can be true at once, so that the probability of a group is not the sum of those of its labels."
             )
-        tree = self.taxonomy_ if taxonomy is None else as_taxonomy(taxonomy, self._index.current)
+        if taxonomy is None:
+            try:
+                tree = self.taxonomy_
+            except AttributeError as error:  # of `taxonomy_`; a method has a wrong argument
+                raise ValueError(str(error)) from None
+        else:
+            tree = as_taxonomy(taxonomy, self._index.current)
         known = self._known_nodes
         if known[0] is not tree or known[1] is not self._index.array:
             known = self._known_nodes = tree, self._index.array, tree.find(self._index.array)

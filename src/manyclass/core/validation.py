@@ -57,6 +57,14 @@ def _is_number(text: str) -> bool:
     return True
 
 
+def as_array(values: Any, name: str) -> np.ndarray:
+    """The values as an array, or a ValueError if they are not rows of the same length."""
+    try:
+        return np.asarray(values)
+    except ValueError:  # lists of different length
+        raise ValueError(f"{name} contains rows of different lengths, expected rows of the same length.") from None
+
+
 def check_before_conversion(X: Any, name: str = "X") -> None:
     """Refuse a sparse matrix of another format than CSR whose arrays contradict its shape."""
     if sp.issparse(X) and X.format != "csr":
@@ -115,8 +123,8 @@ def check_weights(sample_weight, n: int) -> np.ndarray:
         return np.ones(n)
     try:
         given = np.asarray(sample_weight)
-        if given.dtype.kind == "c":
-            raise TypeError("complex numbers")
+        if given.dtype.kind in "cmM":
+            raise TypeError("complex numbers" if given.dtype.kind == "c" else "dates or times")
         weights = given.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:  # pandas.NA, a dict, text
         raise ValueError(f"sample_weight must have one number for each row of X: {error}.") from None

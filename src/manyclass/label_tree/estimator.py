@@ -164,7 +164,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         "normalize": flag("auto"),
         "threshold": real(0.0, 1.0, "auto"),
         "n_epochs": integer(1, 1_000_000),
-        "n_trees": integer(1, 1_000_000),
+        "n_trees": integer(1, 1000),
         "neighbors": flag(),
         "replay": flag(),
         "max_memory": Bytes(),
@@ -444,8 +444,8 @@ class LabelTreeClassifier(MultilabelClassifier):
             Without `n_rows` an upper bound, many times too high for sparse text. With `n_rows` and `n_nonzero`, 0.7 to
             1.3 times the actual size on the seven sets of text to which the formula was fitted, and 0.5 to 2.7 times on
             ten others: it cannot know how many features the rows of a label share. Training rows that `neighbors` keeps
-            are not included. The actual size after training is `n_bytes_`. `partial_fit` unpacks the weights, which can
-            take ten times as much.
+            are not included. The actual size after training is `n_bytes_`. `partial_fit` unpacks the weights: with
+            sparse rows, they take 10 to 30 times as much.
 
         Examples
         --------
@@ -458,13 +458,13 @@ class LabelTreeClassifier(MultilabelClassifier):
         options, size = self._options_of_size(n_features, n_classes, sparse, multilabel), None
         if n_rows is None and n_nonzero is not None:
             raise ValueError("n_nonzero requires n_rows, the number of training rows.")
+        if not isinstance(n_labels, Real) or not 0 < as_float(n_labels) <= n_classes:
+            raise ValueError(f"n_labels must be a number above 0 and up to n_classes, got {n_labels!r}.")
         if n_rows is not None:
             check_integer("n_rows", n_rows)
             n_nonzero = n_features if n_nonzero is None else n_nonzero
             if not isinstance(n_nonzero, Real) or not 0 <= as_float(n_nonzero) <= n_features:
                 raise ValueError(f"n_nonzero must be a number from 0 to n_features, got {n_nonzero!r}.")
-            if not isinstance(n_labels, Real) or not 0 < as_float(n_labels) <= n_classes:
-                raise ValueError(f"n_labels must be a number above 0 and up to n_classes, got {n_labels!r}.")
             size = Size(int(n_rows), float(n_nonzero), float(n_labels))
         return memory(options, int(n_features), int(n_classes), size if sparse else None)
 

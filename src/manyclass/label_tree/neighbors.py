@@ -45,6 +45,8 @@ _FURTHEST = np.float32(1e17)  # of a mapped value, so that squared distances are
 class Neighbors(NamedTuple):
     """Training rows, those of a label as a linked list, and the weight of their distances."""
 
+    KEEPS_ROWS = True  # type: ignore[misc]  # see `kept_rows`; mypy allows fields only
+
     row: Annotated[Array, Field("f4", ("row", "feature"))]
     before: Annotated[Array, Field("i8", ("row",), -1)]  # the next row of the label, which came before; -1: none
     last: Annotated[Array, Field("i8", ("class",), -1)]  # the first row of each label's list; -1: none

@@ -17,7 +17,7 @@ from ..core.learners import SGD, AdaGrad, NormalizedAdaGrad, resolve
 from ..core.locks import reads
 from ..core.losses import LOSSES
 from ..core.multilabel import MultilabelClassifier, labels_of
-from ..core.options import check_integer, check_options, flag, integer, one_of, real
+from ..core.options import check_flag, check_integer, check_options, flag, integer, one_of, real
 from ..core.prediction import n_threads
 from ..core.protocol import as_labels
 from ..core.validation import (
@@ -314,6 +314,7 @@ class SpectralTreeClassifier(MultilabelClassifier):
         """
         check_is_fitted(self, "_state")
         check_integer("n_labels", n_labels)
+        check_flag("distinctive", distinctive)
         deepest = int(self._state["tree"].depth.max())
         if depth is not None and (not isinstance(depth, Integral) or not 0 <= depth <= deepest):
             raise ValueError(f"depth must be an integer from 0 to {deepest}, the depth of the tree, got {depth!r}.")
