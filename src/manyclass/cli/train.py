@@ -14,7 +14,9 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +27,7 @@ from ..core.base import algorithm_of, learns_at_once, learns_online
 from ..core.calibration import FEWEST
 from ..core.memory import LimitError, as_bytes, as_text
 from ..core.model_file import remove_leftovers
+from ..core.multilabel import ThresholdWarning
 from ..estimators import ESTIMATORS
 from ..io import COLUMN_KINDS, Chunk, Reading, Source
 from ..trained import LabelColumns, Trained, initial_names, open_model
@@ -475,7 +478,7 @@ def _fit(plan: Plan, trained: Trained, store: RowStore) -> None:
     clf.set_params(**{name: value for name, value in params.items() if name in known and value is not None})
     _print_algorithm(trained, f"{X.shape[0]:,} rows at once{'' if store.in_memory else ' from a temporary file'}")
     try:
-        with notice_if_slow():
+        with notice_if_slow(), _threshold_notes(plan):
             clf.fit(X, y, sample_weight=weights, **label_arguments(plan.label_files, trained, y))
     except KeyboardInterrupt:
         stderr.print("Interrupted; nothing was saved. With --online, training can be interrupted and resumed.")
@@ -483,11 +486,30 @@ def _fit(plan: Plan, trained: Trained, store: RowStore) -> None:
     except LimitError as error:
         n_bytes = 0 if store.in_memory else X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
         held = n_bytes if 4 * n_bytes <= error.needed + n_bytes else 0  # with a higher limit they may be in memory
-        raise CommandError(f"not enough memory: {error.advice('--max-memory', '--max-memory {}', held)}") from error
+        others = ["use fewer trees (--option n_trees=...)"] * error.fewer_trees
+        advice = error.advice("--max-memory", "--max-memory {}", others, held)
+        raise CommandError(f"not enough memory: {advice}") from error
     trained.count(y)
     clf.set_params(n_jobs=1)
     n_epochs = int(getattr(clf, "n_epochs_", plan.n_epochs))
     trained.training.update(epochs=max(n_epochs, plan.n_epochs), rows=0, examples=n_epochs * X.shape[0], at_once=True)
+
+
+@contextmanager
+def _threshold_notes(plan: Plan) -> Iterator[None]:
+    """Say with the options of the command why a threshold could not be learned."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always", ThresholdWarning)
+        yield
+    for one in found:
+        if not isinstance(one.message, ThresholdWarning):
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+            continue
+        error, what = one.message.error, "the threshold of labels stays 0.5: there was too little memory to learn it"
+        if plan.max_memory is not None:
+            enough = error.enough() if isinstance(error, LimitError) else "with a larger size"
+            what += f" within --max-memory {plan.max_memory}. To learn it, use --max-memory {enough}"
+        warn([f"{what}."])
 
 
 # -- resuming ------------------------------------------------------------------------------------------------------

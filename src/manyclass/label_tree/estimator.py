@@ -350,7 +350,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         if self._hierarchy is not None:
             taxonomy = self._hierarchy = as_taxonomy(self._hierarchy, self._index.array)
             above = taxonomy.ancestors(taxonomy.find(self._index.array))
-        return {"asked": model.Asked(above, as_bytes(self.max_memory))}
+        return {"asked": model.Asked(above, as_bytes(self.max_memory), self._learns_threshold())}
 
     def _train(self, X, labels, weights, rng):
         super()._train(X, labels, weights, rng)
