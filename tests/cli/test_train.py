@@ -378,6 +378,18 @@ def test_the_limit_that_a_refusal_recommends_is_enough(call, tmp_path, several):
     assert not several or load_model("m").threshold_ != 0.5
 
 
+@pytest.mark.skipif(not held_bytes(), reason="the system does not report the memory in use")
+def test_a_limit_below_the_memory_in_use_is_refused_early(call, digits, monkeypatch):
+    words = ("train", "train.svm", "--model", "m", "--max-memory")
+    refused = call(*words, "1MB").err
+    assert re.search(r"\d+MB are in use before a row is read, but --max-memory is 1MB: use a larger one\.$", refused)
+    assert "m" not in os.listdir()
+    held = iter([10**6, 10**9])
+    monkeypatch.setattr(module, "held_bytes", lambda: next(held))
+    refused = call(*words, "512MB").err
+    assert re.search(r"1000MB are in use after [\d,]+ rows were read, but --max-memory is 512MB: .* a smaller", refused)
+
+
 def test_why_the_threshold_is_not_learned_is_said_in_words_of_the_command(call, tmp_path, monkeypatch):
     lines = [f"t{i % 5};u{i % 3}\tx{i % 5} y{i % 3}\n" for i in range(600)]
     (tmp_path / "train.tsv").write_text("label\ttext\n" + "".join(lines))

@@ -22,12 +22,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
 
 from ..core.base import algorithm_of, learns_at_once, learns_online
 from ..core.calibration import FEWEST
-from ..core.memory import LimitError, as_bytes, as_text
+from ..core.memory import LimitError, as_bytes, as_text, held_bytes
 from ..core.model_file import remove_leftovers
 from ..core.multilabel import ThresholdWarning
+from ..core.validation import NARROW
 from ..estimators import ESTIMATORS
 from ..io import COLUMN_KINDS, Chunk, Reading, Source
 from ..trained import LabelColumns, Trained, initial_names, open_model
@@ -142,6 +145,9 @@ def _run(plan: Plan) -> None:
             estimator.set_params(calibration=plan.calibrate)
         if plan.max_memory:
             _limit(estimator, algorithm, plan.max_memory)
+            with notice_if_slow():
+                _load_code(estimator, source.reading)
+            _check_held(plan, "before a row is read")
         trained = Trained(estimator, source.reading, base.names if base else initial_names(source.reading))
         if base:
             trained.label_counts, trained.n_counted = base.label_counts, base.n_counted
@@ -283,7 +289,13 @@ def _train(plan: Plan, trained: Trained, source: Source, base: Trained | None) -
     mapped = at_once and not (streams or plan.calibrate or plan.label_text)
     store = RowStore(source, features, folder, plan.seed, plan.shuffle, max_bytes, mapped)
     with row_progress("reading", lambda: source.position) as update:
-        store.read(update)
+
+        def count(n_rows: int) -> None:
+            update(n_rows)
+            fewer = ", or a smaller --row-memory" if mapped and store.in_memory and not in_memory else ""
+            _check_held(plan, f"after {store.n_rows:,} rows were read", fewer)
+
+        store.read(count)
     labels, trained.reading = store.labels, features.reading
     if base is None and trained.reading.labels == "one" and labels.only is not None:
         raise CommandError(f"{plan.data}: {_ONE_CLASS.format(labels.only)}")
@@ -327,6 +339,26 @@ def _limit(estimator: Any, algorithm: str, max_memory: str) -> None:
         other = " --row-memory limits what its rows take." if learns_online(estimator) else ""
         raise CommandError(f"--max-memory: {algorithm} has no limit of memory.{other}")
     estimator.set_params(max_memory=max_memory)
+
+
+def _load_code(estimator: Any, reading: Reading) -> None:
+    """Fit a copy to a few made-up rows: compiled code takes memory, which must be in use before it is estimated."""
+    rng, n_rows, n_labels = np.random.default_rng(0), 300, 40
+    X: Any = rng.standard_normal((n_rows, min(reading.width, NARROW)), np.float32)
+    if reading.width > NARROW:
+        X = sp.csr_array(X[:, :5])
+        X = sp.csr_array((X.data, rng.integers(0, reading.width, X.nnz), X.indptr), shape=(n_rows, reading.width))
+    y: Any = np.arange(n_rows) % n_labels
+    if reading.labels == "several":
+        y = sp.csr_array(np.eye(n_labels, dtype=np.int8)[y])
+    clone(estimator).set_params(max_memory=None, class_weight=None, n_epochs=1).fit(X, y)
+
+
+def _check_held(plan: Plan, when: str, other: str = "") -> None:
+    """Refuse as soon as the process takes more than --max-memory: training would take still more."""
+    if plan.max_memory and (held := held_bytes()) > (as_bytes(plan.max_memory) or 0):
+        what = f"not enough memory: {as_text(held)} are in use {when}, but --max-memory is {plan.max_memory}"
+        raise CommandError(f"{what}: use a larger one{other}.")
 
 
 _NO_LIMIT = (
