@@ -53,7 +53,7 @@ def test_training_from_a_file_is_partial_fit_over_its_rows(call, digits, tmp_pat
         (("--epochs", 1, "--online"), "recall-tree", 64),
         (("--epochs", 1, "--row-memory", "100kB"), "recall-tree", 64),
         (("--epochs", 1, "--row-memory", "100kB", "--features", 257), "label-tree", 257),
-        (("--epochs", 1, "--row-memory", "100kB", "--in-memory"), "label-tree", 64),
+        (("--epochs", 1, "--in-memory"), "label-tree", 64),
     ],
 )
 def test_the_default_algorithm_is_that_of_the_front_door(call, digits, words, algorithm, n_features):
@@ -334,6 +334,8 @@ def test_options_reach_the_estimator(call, digits):
         (("--in-memory", "--checkpoint-every", "9"), "--in-memory trains on all rows at once"),
         (("--algorithm", "spectral-tree", "--online"), "spectral-tree trains on all rows at once"),
         (("--label", "x"), "svmlight, where --label does not apply"),
+        (("--in-memory", "--row-memory", "1GB"), "--in-memory holds all rows in memory, --row-memory limits them"),
+        (("--max-memory", "1GB", "--row-memory", "2GB"), "--row-memory 2GB is more than --max-memory 1GB"),
         (("--max-memory", "1GB", "--online"), "--max-memory is for label trees that learn all rows at once"),
         (("--max-memory", "1GB"), "recall-tree has no limit of memory"),
         (("--option", "max_memory=8GB"), "use --max-memory"),

@@ -213,6 +213,13 @@ def _check(plan: Plan) -> None:
         raise CommandError("--in-memory trains on all rows at once: omit --checkpoint-every and --start-from.")
     if plan.max_memory and plan.online:
         raise CommandError(_NO_LIMIT)
+    if plan.in_memory and plan.row_memory:
+        raise CommandError("--in-memory holds all rows in memory, --row-memory limits them: omit one of the two.")
+    if plan.max_memory and plan.row_bytes > (as_bytes(plan.max_memory) or 0):
+        raise CommandError(
+            f"--row-memory {plan.row_memory} is more than --max-memory {plan.max_memory}, which includes the rows: use "
+            "less for the rows, or omit --row-memory."
+        )
     if plan.start_from and (plan.algorithm or plan.option):
         raise CommandError("--start-from uses the settings of the model: omit --algorithm and --option.")
 
