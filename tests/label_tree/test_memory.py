@@ -222,6 +222,14 @@ def test_fit_says_whether_it_learns_a_threshold(monkeypatch, threshold, learned)
     assert problems[0].row_bytes >= 8 * X.nnz
 
 
+def test_unpacked_weights_have_room_for_the_first_rows():
+    """They were doubled at the first new feature of a node."""
+    X, y = wide_text(3000, 100, 30, 3000)
+    model = LabelTreeClassifier(random_state=0, n_epochs=1).fit(X, y).partial_fit(X[:5], y[:5][::-1])
+    blocks = model._state["blocks"]
+    assert blocks.n_records[0] <= len(blocks.weight) < 1.2 * blocks.n_records[0]
+
+
 def test_mapped_rows_are_not_copied(tmp_path, monkeypatch):
     X, y = wide_text(12_000, 600, 150, 2000)
     for name in ("data", "indices", "indptr"):

@@ -195,7 +195,8 @@ def unpack(options: Options, tree: LabelTree, blocks: PackedBlocks) -> Blocks:
     """
     counts, features = counts_of(blocks), features_of(blocks, np.arange(len(blocks.bias)))
     n_entries = sum(int(table_size(count)) for count in counts[counts > 0])
-    n_entries, n_records = max(_FIRST["entry"], n_entries), max(_FIRST["record"], len(features))
+    # Full arrays would be doubled at the first new feature; a table that grows takes a new place.
+    n_entries, n_records = max(_FIRST["entry"], 2 * n_entries), max(_FIRST["record"], len(features) * 9 // 8)
     out = empty_blocks(options, len(blocks.bias), n_entries, n_records)
     out.bias[:] = blocks.bias
     nodes = np.flatnonzero(counts)
