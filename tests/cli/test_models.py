@@ -281,11 +281,27 @@ def test_a_file_that_is_not_a_model_is_reported(call, digits, command):
 def test_a_format_with_other_features_is_rejected(call, digits, model):
     Path("t.vw").write_text("1 |pixels a:1 b:2\n")
     result = call("predict", "m", "t.vw")
-    assert result.code == 1 and "do not have the features of a model trained on svmlight" in result.err
+    assert result.code == 1 and "t.vw is read as vw, but the model was trained on svmlight: vw files" in result.err
     assert call("predict", "m", "t.vw", "--input-format", "vw").code == 0
     OneAgainstAllClassifier(n_epochs=1).fit(digits[0], digits[1]).save("p")
     Path("t.csv").write_text("y,a,b\n1,2,3\n")
     assert "trained on arrays in Python" in call("evaluate", "p", "t.csv", "--label", "y").err
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_errors_of_another_format_name_no_options_that_were_not_given(call, digits, model, command):
+    Path("t.csv").write_text("y,a,b\n" + "".join(f"c{i % 3},word{i % 3},{i}\n" for i in range(30)))
+    Path("t.xmc").write_text("2 64 10\n1 3:1\n2 4:1\n")
+    assert call("train", "t.csv", "--label", "y", "--text", "a", "--numeric", "b", "--model", "c").code == 0
+    for name, file_format in (("test.svm", "svmlight"), ("t.xmc", "xmc")):
+        result = call(command, "c", name)
+        what = f"{name} is read as {file_format}, but the model was trained on csv with the columns 'a', 'b': "
+        assert result.code == 1 and what in result.err
+    result = call(command, "m", "t.csv")
+    assert result.code == 1 and "t.csv is read as csv, but the model was trained on svmlight: " in result.err
+    result = call(command, "m", "t.xmc")
+    assert result.code == 1 and "t.xmc is an xmc file, which has lists of integer labels, but" in result.err
+    assert "label_kind" not in result.err
 
 
 def test_convert_writes_a_slim_model_with_the_same_predictions(call, model):

@@ -8,16 +8,24 @@ import re
 import signal
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from manyclass import ManyClassClassifier, OneAgainstAllClassifier, RecallTreeClassifier, load_model
+from manyclass import (
+    LabelTreeClassifier,
+    ManyClassClassifier,
+    OneAgainstAllClassifier,
+    RecallTreeClassifier,
+    load_model,
+)
 from manyclass.cli import rows
 from manyclass.cli import train as module
 from manyclass.cli.files import only_writer
+from manyclass.core.memory import LimitError, as_text, held_bytes
 from manyclass.trained import open_model
 
 SVM = ("train", "train.svm", "--features", "64", "--algorithm", "recall-tree", "--model", "m")
@@ -45,7 +53,7 @@ def test_training_from_a_file_is_partial_fit_over_its_rows(call, digits, tmp_pat
         (("--epochs", 1, "--online"), "recall-tree", 64),
         (("--epochs", 1, "--row-memory", "100kB"), "recall-tree", 64),
         (("--epochs", 1, "--row-memory", "100kB", "--features", 257), "label-tree", 257),
-        (("--epochs", 1, "--row-memory", "100kB", "--in-memory"), "label-tree", 64),
+        (("--epochs", 1, "--in-memory"), "label-tree", 64),
     ],
 )
 def test_the_default_algorithm_is_that_of_the_front_door(call, digits, words, algorithm, n_features):
@@ -326,6 +334,8 @@ def test_options_reach_the_estimator(call, digits):
         (("--in-memory", "--checkpoint-every", "9"), "--in-memory trains on all rows at once"),
         (("--algorithm", "spectral-tree", "--online"), "spectral-tree trains on all rows at once"),
         (("--label", "x"), "svmlight, where --label does not apply"),
+        (("--in-memory", "--row-memory", "1GB"), "--in-memory holds all rows in memory, --row-memory limits them"),
+        (("--max-memory", "1GB", "--row-memory", "2GB"), "--row-memory 2GB is more than --max-memory 1GB"),
         (("--max-memory", "1GB", "--online"), "--max-memory is for label trees that learn all rows at once"),
         (("--max-memory", "1GB"), "recall-tree has no limit of memory"),
         (("--option", "max_memory=8GB"), "use --max-memory"),
@@ -347,25 +357,65 @@ def test_amounts_of_memory_have_a_unit(call, digits, size):
 
 def test_the_memory_of_the_process_is_limited(call, digits):
     words = ("train", "train.svm", "--model", "m", "--epochs", "1", "--max-memory")
-    result = call(*words, "1MB")
-    assert result.code == 1 and "but --max-memory is 1MB. To fit it: use --max-memory " in result.err
     few = "the rows take more than the 1MB of --row-memory, by default a quarter of --max-memory"
-    assert few in call(*words, "1KB").err and few in call(*words, "8GB", "--row-memory", "1B").err
+    assert few in call(*words, "8GB", "--row-memory", "1B").err
     assert not os.path.exists("m")
     for algorithm, end in (("recall-tree", "--row-memory limits what its rows take."), ("spectral-tree", "of memory.")):
         assert call(*words, "8GB", "--algorithm", algorithm).err.endswith(f"{end}\n")
     assert call(*words, "8GB").code == 0 and load_model("m").max_memory == "8GB"
 
 
-def test_the_limit_that_a_refusal_recommends_is_enough(call, tmp_path):
+@pytest.mark.parametrize("several", [(), ("--label-separator", ";")])
+def test_the_limit_that_a_refusal_recommends_is_enough(call, tmp_path, several):
     rng = np.random.default_rng(0)
-    lines = [f"t{i % 300}\t{' '.join(f'w{j}' for j in rng.integers(0, 20_000, 200))}\n" for i in range(3000)]
+    labels = [f"t{i % 300};u{i % 7}" if several else f"t{i % 300}" for i in range(3000)]
+    lines = [f"{labels[i]}\t{' '.join(f'w{j}' for j in rng.integers(0, 20_000, 200))}\n" for i in range(3000)]
     (tmp_path / "train.tsv").write_text("label\ttext\n" + "".join(lines))
-    words = ("train", "train.tsv", "--label", "label", "--model", "m", "--epochs", "1", "--max-memory")
-    refused = call(*words, "1KB").err
-    assert "but --max-memory is 1000 bytes. To fit it: use" in refused
-    enough = re.search(r"use --max-memory (\w+)", refused)[1]
-    assert call(*words, enough).code == 0
+    words = ("train", "train.tsv", "--label", "label", "--model", "m", "--epochs", "1", *several, "--max-memory")
+    refused = call(*words, as_text(held_bytes() + 2e7)).err
+    enough = re.search(r"To fit it: use --max-memory (\w+)\.$", refused)[1]  # there is no option for fewer rows
+    with warnings.catch_warnings(record=True) as raised:
+        result = call(*words, enough)
+    assert result.code == 0 and not raised and "threshold" not in result.err
+    assert not several or load_model("m").threshold_ != 0.5
+
+
+@pytest.mark.skipif(not held_bytes(), reason="the system does not report the memory in use")
+def test_a_limit_below_the_memory_in_use_is_refused_early(call, digits, monkeypatch):
+    words = ("train", "train.svm", "--model", "m", "--max-memory")
+    refused = call(*words, "1MB").err
+    assert re.search(r"\d+MB are in use before a row is read, but --max-memory is 1MB: use a larger one\.$", refused)
+    assert "m" not in os.listdir()
+    held = iter([10**6, 10**9])
+    monkeypatch.setattr(module, "held_bytes", lambda: next(held))
+    refused = call(*words, "512MB").err
+    assert re.search(r"1000MB are in use after [\d,]+ rows were read, but --max-memory is 512MB: .* a smaller", refused)
+
+
+def test_why_the_threshold_is_not_learned_is_said_in_words_of_the_command(call, tmp_path, monkeypatch):
+    lines = [f"t{i % 5};u{i % 3}\tx{i % 5} y{i % 3}\n" for i in range(600)]
+    (tmp_path / "train.tsv").write_text("label\ttext\n" + "".join(lines))
+    words = ("train", "train.tsv", "--label", "label", "--label-separator", ";", "--model", "m", "--epochs", "1")
+    fit, errors = LabelTreeClassifier.fit, []
+
+    def no_room(self, *args, **kwargs):
+        if self.threshold == 0.5 and self.max_memory is not None:
+            raise errors[-1]
+        return fit(self, *args, **kwargs)
+
+    monkeypatch.setattr(LabelTreeClassifier, "fit", no_room)
+    for error, advice in (
+        (LimitError(9e9, 10**9, 8 * 10**9), "To learn it, use --max-memory 9180MB."),
+        (MemoryError("stopped"), "To learn it, use --max-memory with a larger size."),
+    ):
+        errors.append(error)
+        with warnings.catch_warnings(record=True) as raised:
+            result = call(*words, "--max-memory", "8GB")
+        assert result.code == 0 and not raised and "max_memory" not in result.err
+        what = "manyclass: warning: the threshold of labels stays 0.5: there was too little memory to learn it within "
+        assert f"{what}--max-memory 8GB. {advice}" in result.err
+    monkeypatch.undo()
+    assert "threshold" not in call(*words, "--max-memory", "8GB").err
 
 
 def test_the_options_of_an_algorithm_are_listed(call):

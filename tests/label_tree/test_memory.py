@@ -16,7 +16,7 @@ from manyclass.core import columns
 from manyclass.core.memory import as_bytes, held_bytes, mapped
 from manyclass.label_tree import fit, parts
 from manyclass.label_tree import model as module
-from manyclass.label_tree.memory import Limits, Problem, Size, limits, needs_of
+from manyclass.label_tree.memory import Limits, Problem, Size, limits, needed, needs_of
 from tests.core.test_streams import bytes_of
 from tests.reference.label_tree_states import configure
 
@@ -176,13 +176,58 @@ def test_arrays_in_temporary_files(monkeypatch):
 
 def test_a_refusal_says_how_many_rows_fit():
     options = configure(arity=16, beam=10, n_trees=2)
-    limit = held_bytes() + needs_of(options, PROBLEM, spill=True).peak(1) // 2
-    with pytest.raises(MemoryError, match="fewer trees") as refused:
+    limit = held_bytes() + int(0.8 * needs_of(options, PROBLEM, spill=True).peak(1))
+    with pytest.raises(MemoryError, match=r"or use fewer trees \(n_trees\)") as refused:
         limits(options, PROBLEM, 2, limit)
-    n_rows = int(re.search(r"about (\d+) of the 490000 rows", str(refused.value))[1])
-    assert 1000 < n_rows < 490_000
+    n_rows = int(re.search(r"load about ([\d,]+) of the 490,000 rows", str(refused.value))[1].replace(",", ""))
+    assert 49_000 <= n_rows < 490_000
     fewer = PROBLEM._replace(size=PROBLEM.size._replace(n_rows=int(0.9 * n_rows)))
     assert limits(options, fewer, 2, limit).n_jobs >= 1
+
+
+def test_rows_that_are_not_loaded_take_no_memory():
+    """Memory in use counted in full for fewer rows, so that few seemed to fit."""
+    options, held = configure(arity=16, beam=10, n_trees=1), held_bytes()
+    row_bytes = 10 * needs_of(options, PROBLEM, spill=True).peak(1)  # rows are most of what is needed
+    limit = held + needs_of(options, PROBLEM, spill=True).peak(1) - row_bytes // 20
+    with pytest.raises(MemoryError, match=r"load about 4[67]0,000 of the 490,000 rows"):
+        limits(options, PROBLEM._replace(row_bytes=row_bytes), 1, limit)
+    with pytest.raises(MemoryError) as refused:
+        limits(options, PROBLEM, 1, held + 10**6)
+    assert str(refused.value).endswith("MB'.")  # a handful of rows is no advice
+
+
+def test_memory_of_the_threshold_is_part_of_the_estimate():
+    """Copies of rows are made beside the model, after training."""
+    options, rows = configure(arity=16, beam=10, n_trees=1), Size(100_000, 3000.0, 2.0)
+    several = PROBLEM._replace(n_classes=20, size=rows, threshold=True)
+    without, with_threshold = (needed(options, several._replace(threshold=one), 1, True) for one in (False, True))
+    assert with_threshold > 8 * 0.2 * 100_000 * 3000 > without
+    few = several._replace(size=rows._replace(n_rows=150))  # it is not learned
+    assert needed(options, few, 1, True) == needed(options, few._replace(threshold=False), 1, True)
+
+
+@pytest.mark.parametrize(("threshold", "learned"), [("auto", [True, False]), (0.4, [False])])
+def test_fit_says_whether_it_learns_a_threshold(monkeypatch, threshold, learned):
+    X, y = wide_text(2000, 30, 20, 500)
+    problems = []
+
+    def seen(options, problem, n_jobs, max_memory):
+        problems.append(problem)
+        return limits(options, problem, n_jobs, max_memory)
+
+    monkeypatch.setattr(module, "limits", seen)
+    LabelTreeClassifier(random_state=0, n_epochs=1, threshold=threshold).fit(X, np.eye(30, dtype=int)[y])
+    assert [one.threshold for one in problems] == learned
+    assert problems[0].row_bytes >= 8 * X.nnz
+
+
+def test_unpacked_weights_have_room_for_the_first_rows():
+    """They were doubled at the first new feature of a node."""
+    X, y = wide_text(3000, 100, 30, 3000)
+    model = LabelTreeClassifier(random_state=0, n_epochs=1).fit(X, y).partial_fit(X[:5], y[:5][::-1])
+    blocks = model._state["blocks"]
+    assert blocks.n_records[0] <= len(blocks.weight) < 1.2 * blocks.n_records[0]
 
 
 def test_mapped_rows_are_not_copied(tmp_path, monkeypatch):

@@ -25,6 +25,7 @@ from .messages import CommandError, warn
 _FAMILIES = (TABLES, ("svmlight", "xmc"), ("vw",))  # formats with the same features
 _FEATURE_OPTIONS = ("ignore", "ngrams", "chars", "idf")  # of training: a model stores them
 _TABLE_OPTIONS = ("label", *COLUMN_KINDS, "label_separator", "delimiter", *_FEATURE_OPTIONS)
+_COLUMNS_SHOWN = 5
 _NEW_TABLE = Reading(weighted=True, idf=True, feature_bits=20)  # characters of names and pairs of words are many
 
 
@@ -68,6 +69,9 @@ def open_source(
         values["ignored"] = ()  # another file may have other columns, and one of them may be the label
     if base is not None and "format" not in values:
         values["format"] = (None if path == "-" else known_format(path)) or base.format
+    if base is not None and "input_format" not in options:
+        _check_family(path, values["format"], base)
+        _check_label_lists(path, values["format"], base, options)
     if base is not None and (values["format"] != base.format or (base.delimiter or ",") in DELIMITERS):
         values.setdefault("delimiter", None)  # found again: the next export may have another one
     reading = replace(base or defaults, **values)
@@ -77,7 +81,7 @@ def open_source(
         )
     columns = keep if keep is not None else (reading.text or reading.columns) if reading.format in TABLES else ()
     source = Source(path, reading, labelled=labelled, skip_bad_lines="skip_bad_lines" in options, keep=columns)
-    _check_format(path, source.reading.format, options, base)
+    _check_format(path, source.reading.format, options)
     if base is not None and reading.index_base is None and source.reading.index_base == 1:
         # Trained in Python or on an xmc file: the first feature is column 0, and the file does not say which that is.
         what = "none of the first rows has an index 0, so the first feature is taken to have index 1"
@@ -95,18 +99,34 @@ def unknown_features(source: Source) -> list[str]:
     return [f"{source.path}: {what}; they were ignored."]
 
 
-def _check_format(path: str, found: str | None, options: dict[str, Any], base: Reading | None) -> None:
-    """Reject options that do not apply to the format, and a format with other features than those of the model."""
+def _check_format(path: str, found: str | None, options: dict[str, Any]) -> None:
+    """Reject options that do not apply to the format."""
     for name in options:
         if (name in _TABLE_OPTIONS and found not in TABLES) or (name == "index_base" and found != "svmlight"):
             raise CommandError(f"{path} is read as {found}, where --{name.replace('_', '-')} does not apply.")
-    if base is None or "input_format" in options:
-        return
+
+
+def _check_family(path: str, found: str | None, base: Reading) -> None:
+    """Reject a file whose rows cannot have the features of the model, before it is read with the model's options."""
     known = base.format or "svmlight"  # a model saved from Python has numbered features
-    if not any(found in family and known in family for family in _FAMILIES):
+    if found is None or any(found in family and known in family for family in _FAMILIES):
+        return
+    trained = f"on {known}" if base.format else "on arrays in Python"
+    if columns := ", ".join(map(shown, base.columns[:_COLUMNS_SHOWN])):
+        trained += f" with the columns {columns}{', ...' if base.columns[_COLUMNS_SHOWN:] else ''}"
+    raise CommandError(
+        f"{path} is read as {found}, but the model was trained {trained}: {found} files do not have its features. If "
+        f"this file does, specify --input-format {found}."
+    )
+
+
+def _check_label_lists(path: str, found: str | None, base: Reading, options: dict[str, Any]) -> None:
+    """Reject an xmc file, which has lists of integer labels, if the model has others."""
+    labels = "one label per row" if base.labels == "one" else "text labels" if base.label_kind == "text" else None
+    if found == "xmc" and labels and not options.keys() & {"labels", "label_kind"}:
         raise CommandError(
-            f"{path}: {found} files do not have the features of a model trained on "
-            f"{known if base.format else 'arrays in Python'}. If this file does, specify --input-format {found}."
+            f"{path} is an xmc file, which has lists of integer labels, but the model was trained with {labels}: write "
+            "the rows as svmlight."
         )
 
 

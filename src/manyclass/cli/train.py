@@ -14,17 +14,23 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
 
 from ..core.base import algorithm_of, learns_at_once, learns_online
 from ..core.calibration import FEWEST
-from ..core.memory import LimitError, as_bytes, as_text
+from ..core.memory import LimitError, as_bytes, as_text, held_bytes
 from ..core.model_file import remove_leftovers
+from ..core.multilabel import ThresholdWarning
+from ..core.validation import NARROW
 from ..estimators import ESTIMATORS
 from ..io import COLUMN_KINDS, Chunk, Reading, Source
 from ..trained import LabelColumns, Trained, initial_names, open_model
@@ -139,6 +145,9 @@ def _run(plan: Plan) -> None:
             estimator.set_params(calibration=plan.calibrate)
         if plan.max_memory:
             _limit(estimator, algorithm, plan.max_memory)
+            with notice_if_slow():
+                _load_code(estimator, source.reading)
+            _check_held(plan, "before a row is read")
         trained = Trained(estimator, source.reading, base.names if base else initial_names(source.reading))
         if base:
             trained.label_counts, trained.n_counted = base.label_counts, base.n_counted
@@ -204,6 +213,13 @@ def _check(plan: Plan) -> None:
         raise CommandError("--in-memory trains on all rows at once: omit --checkpoint-every and --start-from.")
     if plan.max_memory and plan.online:
         raise CommandError(_NO_LIMIT)
+    if plan.in_memory and plan.row_memory:
+        raise CommandError("--in-memory holds all rows in memory, --row-memory limits them: omit one of the two.")
+    if plan.max_memory and plan.row_bytes > (as_bytes(plan.max_memory) or 0):
+        raise CommandError(
+            f"--row-memory {plan.row_memory} is more than --max-memory {plan.max_memory}, which includes the rows: use "
+            "less for the rows, or omit --row-memory."
+        )
     if plan.start_from and (plan.algorithm or plan.option):
         raise CommandError("--start-from uses the settings of the model: omit --algorithm and --option.")
 
@@ -280,7 +296,13 @@ def _train(plan: Plan, trained: Trained, source: Source, base: Trained | None) -
     mapped = at_once and not (streams or plan.calibrate or plan.label_text)
     store = RowStore(source, features, folder, plan.seed, plan.shuffle, max_bytes, mapped)
     with row_progress("reading", lambda: source.position) as update:
-        store.read(update)
+
+        def count(n_rows: int) -> None:
+            update(n_rows)
+            fewer = ", or a smaller --row-memory" if mapped and store.in_memory and not in_memory else ""
+            _check_held(plan, f"after {store.n_rows:,} rows were read", fewer)
+
+        store.read(count)
     labels, trained.reading = store.labels, features.reading
     if base is None and trained.reading.labels == "one" and labels.only is not None:
         raise CommandError(f"{plan.data}: {_ONE_CLASS.format(labels.only)}")
@@ -324,6 +346,26 @@ def _limit(estimator: Any, algorithm: str, max_memory: str) -> None:
         other = " --row-memory limits what its rows take." if learns_online(estimator) else ""
         raise CommandError(f"--max-memory: {algorithm} has no limit of memory.{other}")
     estimator.set_params(max_memory=max_memory)
+
+
+def _load_code(estimator: Any, reading: Reading) -> None:
+    """Fit a copy to a few made-up rows: compiled code takes memory, which must be in use before it is estimated."""
+    rng, n_rows, n_labels = np.random.default_rng(0), 300, 40
+    X: Any = rng.standard_normal((n_rows, min(reading.width, NARROW)), np.float32)
+    if reading.width > NARROW:
+        X = sp.csr_array(X[:, :5])
+        X = sp.csr_array((X.data, rng.integers(0, reading.width, X.nnz), X.indptr), shape=(n_rows, reading.width))
+    y: Any = np.arange(n_rows) % n_labels
+    if reading.labels == "several":
+        y = sp.csr_array(np.eye(n_labels, dtype=np.int8)[y])
+    clone(estimator).set_params(max_memory=None, class_weight=None, n_epochs=1).fit(X, y)
+
+
+def _check_held(plan: Plan, when: str, other: str = "") -> None:
+    """Refuse as soon as the process takes more than --max-memory: training would take still more."""
+    if plan.max_memory and (held := held_bytes()) > (as_bytes(plan.max_memory) or 0):
+        what = f"not enough memory: {as_text(held)} are in use {when}, but --max-memory is {plan.max_memory}"
+        raise CommandError(f"{what}: use a larger one{other}.")
 
 
 _NO_LIMIT = (
@@ -475,7 +517,7 @@ def _fit(plan: Plan, trained: Trained, store: RowStore) -> None:
     clf.set_params(**{name: value for name, value in params.items() if name in known and value is not None})
     _print_algorithm(trained, f"{X.shape[0]:,} rows at once{'' if store.in_memory else ' from a temporary file'}")
     try:
-        with notice_if_slow():
+        with notice_if_slow(), _threshold_notes(plan):
             clf.fit(X, y, sample_weight=weights, **label_arguments(plan.label_files, trained, y))
     except KeyboardInterrupt:
         stderr.print("Interrupted; nothing was saved. With --online, training can be interrupted and resumed.")
@@ -483,11 +525,30 @@ def _fit(plan: Plan, trained: Trained, store: RowStore) -> None:
     except LimitError as error:
         n_bytes = 0 if store.in_memory else X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
         held = n_bytes if 4 * n_bytes <= error.needed + n_bytes else 0  # with a higher limit they may be in memory
-        raise CommandError(f"not enough memory: {error.advice('--max-memory', '--max-memory {}', held)}") from error
+        others = ["use fewer trees (--option n_trees=...)"] * error.fewer_trees
+        advice = error.advice("--max-memory", "--max-memory {}", others, held)
+        raise CommandError(f"not enough memory: {advice}") from error
     trained.count(y)
     clf.set_params(n_jobs=1)
     n_epochs = int(getattr(clf, "n_epochs_", plan.n_epochs))
     trained.training.update(epochs=max(n_epochs, plan.n_epochs), rows=0, examples=n_epochs * X.shape[0], at_once=True)
+
+
+@contextmanager
+def _threshold_notes(plan: Plan) -> Iterator[None]:
+    """Say with the options of the command why a threshold could not be learned."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always", ThresholdWarning)
+        yield
+    for one in found:
+        if not isinstance(one.message, ThresholdWarning):
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+            continue
+        error, what = one.message.error, "the threshold of labels stays 0.5: there was too little memory to learn it"
+        if plan.max_memory is not None:
+            enough = error.enough() if isinstance(error, LimitError) else "with a larger size"
+            what += f" within --max-memory {plan.max_memory}. To learn it, use --max-memory {enough}"
+        warn([f"{what}."])
 
 
 # -- resuming ------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ FAR = 4.0
 _FAR_FROM_ZERO = 2.0  # standard deviations
 _CONSTANT = 1e-10  # times the usual standard deviation: a column that differs less has rounding errors only
 _AT_A_TIME = 1 << 20  # values
+_LEAST_AT_A_TIME = 1 << 17  # values of sparse rows, if there are few columns; more take up to 100 bytes each
 _MOST_DENSE = 1 << 25  # values of rows that are centred at a time
 _LARGE = 0.9  # quantile of the sizes; a column above FAR times it is large. Rare words have large weights
 
@@ -72,17 +73,16 @@ def used_in(batch: Batch, n_features: int) -> Array:
     return used
 
 
-def column_sizes(
-    batch: Batch, weights: np.ndarray, n_features: int, place: np.ndarray | None = None
-) -> ColumnMaxima:
+def column_sizes(batch: Batch, weights: np.ndarray, n_features: int, place: np.ndarray | None = None) -> ColumnMaxima:
     """The largest values of some rows; `larger` joins those of two parts. `place` has other numbers of the columns."""
     largest = np.zeros(n_features)
     if isinstance(batch, Dense):
         lowest, highest = batch.values.min(axis=0, initial=0.0), batch.values.max(axis=0, initial=0.0)
         largest = np.maximum(highest, -lowest).astype(float)
     else:
-        for first in range(0, len(batch.values), _AT_A_TIME):  # so that temporary arrays are small
-            part = slice(first, first + _AT_A_TIME)
+        at_a_time = min(_AT_A_TIME, max(_LEAST_AT_A_TIME, n_features))  # so that temporary arrays are small
+        for first in range(0, len(batch.values), at_a_time):
+            part = slice(first, first + at_a_time)
             indices = batch.indices[part] if place is None else place[batch.indices[part]]
             np.maximum.at(largest, indices, np.abs(batch.values[part]).astype(float))
     return ColumnMaxima(largest, weights.max(initial=0.0), len(weights))
@@ -111,8 +111,9 @@ def column_sums(batch: Batch, weights: np.ndarray, sizes: ColumnMaxima, place: n
             ):
                 sums += [part.sum(axis=0) for part in two_parts(terms, most, n)]
     else:
-        for first in range(0, len(batch.values), _AT_A_TIME):
-            part = slice(first, first + _AT_A_TIME)
+        at_a_time = min(_AT_A_TIME, max(_LEAST_AT_A_TIME, n_features))
+        for first in range(0, len(batch.values), at_a_time):
+            part = slice(first, first + at_a_time)
             indices = batch.indices[part] if place is None else place[batch.indices[part]]
             values = batch.values[part].astype(float)
             terms = two_parts(values**2, sizes.value[indices] ** 2, n)

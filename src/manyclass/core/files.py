@@ -107,7 +107,7 @@ class FilesMixin(Mixin):
             Name of the file.
         slim : bool, default=False
             Leave out the arrays that only training uses. A slim model makes the same predictions and cannot be trained
-            further.
+            further. The file of a label tree is smaller only after `partial_fit`: after `fit` it has no such arrays.
         prune : float, default=0.0
             With `slim`, leave out weights with an absolute value of at most this. Only for label trees. The file is
             smaller and predictions may differ; measure the effect on held-out rows.

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import tempfile
+from collections.abc import Sequence
 from mmap import mmap
 from numbers import Integral
 from typing import Any
@@ -35,22 +36,26 @@ def as_text(n_bytes: float) -> str:
 class LimitError(MemoryError):
     """Work would take more memory than a limit allows."""
 
-    def __init__(self, needed: float, held: int, limit: int, others: list[str]) -> None:
-        super().__init__(needed, held, limit, others)
+    def __init__(self, needed: float, held: int, limit: int, fewer_rows: str = "", fewer_trees: bool = False) -> None:
+        super().__init__(needed, held, limit, fewer_rows, fewer_trees)
         self.needed, self.held, self.limit = needed, held, limit
-        self.others = others  # other ways to fit the limit
+        self.fewer_rows, self.fewer_trees = fewer_rows, fewer_trees  # other ways to fit the limit
 
     def __str__(self) -> str:
-        return self.advice("max_memory", "max_memory='{}'")
+        others = [f"load {self.fewer_rows}"] * bool(self.fewer_rows) + ["use fewer trees (n_trees)"] * self.fewer_trees
+        return self.advice("max_memory", "max_memory='{}'", others)
 
-    def advice(self, name: str, argument: str, more: float = 0) -> str:
+    def advice(self, name: str, argument: str, others: Sequence[str] = (), more: float = 0) -> str:
         """What to do, with the limit as an option of this name; `more` bytes would be needed with a larger limit."""
-        enough = as_text(1.02 * (self.needed + more))  # what is in use varies a little from call to call
         return (
             f"fit would take about {as_text(self.needed)} with one thread, of which {as_text(self.held)} is in use "
             f"already, but {name} is {self._limit}. To fit it: "
-            f"{', or '.join([f'use {argument.format(enough)}', *self.others])}."
+            f"{', or '.join([f'use {argument.format(self.enough(more))}', *others])}."
         )
+
+    def enough(self, more: float = 0) -> str:
+        """A limit that is high enough."""
+        return as_text(1.02 * (self.needed + more))  # what is in use varies a little from call to call
 
     @property
     def _limit(self) -> str:
@@ -88,9 +93,14 @@ def mapped(size: int, dtype: Any) -> np.ndarray:
 
 def copied(array: np.ndarray) -> np.ndarray:
     """A copy that can be written, in a temporary file if the values of the array are part of a file."""
+    out = (mapped if is_mapped(array) else np.empty)(array.size, array.dtype)
+    out[:] = array
+    return out
+
+
+def is_mapped(array: np.ndarray) -> bool:
+    """Whether the values of an array are part of a file."""
     owner: Any = array
     while isinstance(owner, np.ndarray) and not isinstance(owner, np.memmap):
         owner = owner.base
-    out = (mapped if isinstance(owner, np.memmap | mmap) else np.empty)(array.size, array.dtype)
-    out[:] = array
-    return out
+    return isinstance(owner, np.memmap | mmap)

@@ -30,6 +30,14 @@ _HELD_OUT, _LEARNED = 0.1, 0.2  # shares of the rows from which `fit` learns the
 _ENOUGH = 1000  # rows that the small model learns at least, if so many are not held out
 
 
+class ThresholdWarning(RuntimeWarning):
+    """The threshold could not be learned, because of a MemoryError."""
+
+    def __init__(self, error: MemoryError) -> None:
+        super().__init__(f"The threshold stays {_THRESHOLD}, it could not be learned: {error}")
+        self.error = error
+
+
 class MultilabelClassifier(ManyClassifier):
     """A classifier that accepts one label per row, or a matrix of zeros and ones."""
 
@@ -57,9 +65,13 @@ class MultilabelClassifier(ManyClassifier):
         self._n_columns = matrix.shape[1]
         self._start(X, np.arange(matrix.shape[1]), matrix.shape[1], rng)
         self._train_and_calibrate(X, labels_of(matrix), weights, rng)
-        if self.threshold == "auto" and self.calibration is None:
+        if self._learns_threshold():
             self._learn_threshold(X, matrix, weights, rng)
         return self
+
+    def _learns_threshold(self) -> bool:
+        """Whether `fit` learns a threshold, if there are enough rows."""
+        return self._multilabel and self.threshold == "auto" and self.calibration is None
 
     def _learn_threshold(self, X, matrix: sp.csr_array, weights: np.ndarray, rng) -> None:
         """Learn the threshold from other rows than those of a small model, which learns a fifth of the rows.
@@ -77,7 +89,7 @@ class MultilabelClassifier(ManyClassifier):
         try:
             part.fit(X[learned], matrix[learned], weights[learned])
         except MemoryError as error:
-            warnings.warn(f"The threshold stays 0.5, it could not be learned: {error}", RuntimeWarning, stacklevel=2)
+            warnings.warn(ThresholdWarning(error), stacklevel=2)
             return
         self._threshold = part._best_threshold(X[held], labels_of(truth))
 
@@ -382,9 +394,14 @@ def rows_for_threshold(has_weight: np.ndarray, first: int, rng) -> tuple[np.ndar
     """
     rows = first + rng.permutation(len(has_weight) - first)
     rows = rows[has_weight[rows]]
-    n_held = int(_HELD_OUT * len(rows))
-    n_learned = max(int(_LEARNED * len(rows)), min(_ENOUGH, len(rows) - n_held))
+    n_held, n_learned = sizes_for_threshold(len(rows))
     return np.sort(rows[:n_held]), np.sort(rows[n_held : n_held + n_learned])
+
+
+def sizes_for_threshold(n_rows: int) -> tuple[int, int]:
+    """The number of rows that are held out, and of those that the small model learns."""
+    n_held = int(_HELD_OUT * n_rows)
+    return n_held, max(int(_LEARNED * n_rows), min(_ENOUGH, n_rows - n_held))
 
 
 def params_for_threshold(rng) -> dict[str, Any]:

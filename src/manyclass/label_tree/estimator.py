@@ -350,7 +350,7 @@ class LabelTreeClassifier(MultilabelClassifier):
         if self._hierarchy is not None:
             taxonomy = self._hierarchy = as_taxonomy(self._hierarchy, self._index.array)
             above = taxonomy.ancestors(taxonomy.find(self._index.array))
-        return {"asked": model.Asked(above, as_bytes(self.max_memory))}
+        return {"asked": model.Asked(above, as_bytes(self.max_memory), self._learns_threshold())}
 
     def _train(self, X, labels, weights, rng):
         super()._train(X, labels, weights, rng)
@@ -442,10 +442,11 @@ class LabelTreeClassifier(MultilabelClassifier):
         -------
         n_bytes : int
             Without `n_rows` an upper bound, many times too high for sparse text. With `n_rows` and `n_nonzero`, 0.7 to
-            1.3 times the actual size on the seven sets of text to which the formula was fitted, and 0.5 to 2.7 times on
-            ten others: it cannot know how many features the rows of a label share. Training rows that `neighbors` keeps
-            are not included. The actual size after training is `n_bytes_`. `partial_fit` unpacks the weights: with
-            sparse rows, they take 10 to 30 times as much.
+            1.3 times the actual size on the seven sets of text to which the formula was fitted, and 0.5 to 1.8 times on
+            eight others (`python reproduce/label_tree/memory.py`): it cannot know how many features the rows of a label
+            share. With features drawn at random, it was 0.2 and 0.4 times the size. Training rows that `neighbors`
+            keeps are not included. The actual size after training is `n_bytes_`. `partial_fit` unpacks the weights: on
+            the same sets, the model then takes 6 to 19 times as much memory, and more when arrays are doubled.
 
         Examples
         --------

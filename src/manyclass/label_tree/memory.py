@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.calibration import FEWEST
 from ..core.memory import LimitError, held_bytes
+from ..core.multilabel import sizes_for_threshold
 from .fit import (
     FEW_LABELS,
     MOST_RECORDS,
@@ -30,8 +32,10 @@ _JOINED = 1.6  # times the weights: while they are put together, the longest arr
 _COPIED = 3.0  # times the rows that the model keeps, while they are chosen
 _SPARE = 1.1  # times the estimate, for what it does not count
 _PER_KEY = 48  # bytes for each (row, node) while pairs are sorted
+_PER_LABEL = 32  # bytes for each label of a row that is copied
 _PER_PAIR = 16  # bytes for each (row, node)
 _CHUNKS = 64  # of nodes that are trained together
+_LEAST_USEFUL = 0.1  # of the rows: fewer of them are no advice
 _PER_VALUE = 64  # bytes for each value of the rows whose sums are computed together
 
 
@@ -51,6 +55,8 @@ class Problem(NamedTuple):
     size: Size
     sparse: bool
     n_used: int  # features that rows have
+    row_bytes: int = 0  # of the given rows, in memory
+    threshold: bool = False  # a threshold is learned afterwards
 
 
 def memory(options: Options, n_features: int, n_classes: int, size: Size | None = None) -> int:
@@ -115,7 +121,7 @@ class Needs(NamedTuple):
 
 def needs_of(options: Options, problem: Problem, spill: bool = False) -> Needs:
     """What training takes; `spill`: with pairs of rows and nodes in temporary files."""
-    n_features, n_classes, size, sparse, n_used = problem
+    n_features, n_classes, size, sparse, n_used = problem[:5]
     n_rows, n_labels, width = size.n_rows, size.n_rows * size.n_labels, width_of(options)
     n_reached = n_rows * min(options.beam, -(-n_classes // options.arity)) + n_labels
     # while weights are put together, features have 4 bytes, and those of each page are counted
@@ -136,13 +142,29 @@ def needs_of(options: Options, problem: Problem, spill: bool = False) -> Needs:
     )
 
 
+def needed(options: Options, problem: Problem, n_jobs: int, spill: bool) -> int:
+    """Bytes that training takes, beyond the rows that it is given."""
+    return max(needs_of(options, problem, spill).peak(n_jobs), _needed_for_threshold(options, problem))
+
+
+def _needed_for_threshold(options: Options, problem: Problem) -> int:
+    """The same, after training: the model, copies of some rows, and what a small model of them takes."""
+    size, model = problem.size, needs_of(options, problem).weights
+    n_held, n_learned = sizes_for_threshold(size.n_rows)
+    if not problem.threshold or n_held < FEWEST:
+        return 0
+    copied = (8 if problem.sparse else 4) * size.n_nonzero + _PER_LABEL * size.n_labels
+    small = problem._replace(size=size._replace(n_rows=n_learned), threshold=False)
+    return int(model + _SPARE * copied * n_learned) + needed(options, small, 1, spill=True)
+
+
 def _sorting(n_pairs: float, n_rows: int, spill: bool) -> float:
     together = _PER_KEY * n_pairs * min(1.0, ROWS_SORTED / max(1, n_rows))
     return together if spill else together + 2 * _PER_PAIR * n_pairs
 
 
 def _grouping(options: Options, problem: Problem) -> float:
-    n_features, n_classes, size, sparse, n_used = problem
+    n_features, n_classes, size, sparse, n_used = problem[:5]
     if n_classes <= options.arity:
         return 0.0
     placed = 4 * min(N_DIMS, n_classes, n_used) * (5 * n_classes + 3 * n_used)
@@ -171,19 +193,22 @@ def limits(options: Options, problem: Problem, n_jobs: int, max_memory: int | No
         return Limits(n_jobs)
     held = held_bytes()
     for n_threads, spill in product(range(n_jobs, 0, -1), (False, True)):
-        needs = needs_of(options, problem, spill)
-        if held + needs.peak(n_threads) <= max_memory:
+        if held + needed(options, problem, n_threads, spill) <= max_memory:
+            needs = needs_of(options, problem, spill)
             left = max_memory - held - _SPARE * (needs.rows + needs.pairs + needs.kept)
             return Limits(n_threads, min(left / _JOINED, left - _SPARE * n_threads * needs.thread), spill)
     raise _refusal(options, problem, held, max_memory)
 
 
 def _refusal(options: Options, problem: Problem, held: int, max_memory: int) -> LimitError:
-    def needed(n_rows: int) -> int:
-        fewer = problem._replace(size=problem.size._replace(n_rows=n_rows))
-        return held + needs_of(options, fewer, spill=True).peak(1)
-
     n_rows = problem.size.n_rows
-    n_fitting = bisect_right(range(1, n_rows), max_memory, key=needed)
-    others = [f"about {n_fitting} of the {n_rows} rows"] if n_fitting else []
-    return LimitError(needed(n_rows), held, max_memory, [*others, *["fewer trees"] * (options.n_trees > 1)])
+
+    def total(n: int) -> int:
+        """Bytes of the process if it had loaded only so many rows."""
+        fewer = problem._replace(size=problem.size._replace(n_rows=n))
+        return held - int((1 - n / n_rows) * problem.row_bytes) + needed(options, fewer, 1, spill=True)
+
+    n_fitting = bisect_right(range(1, n_rows), max_memory, key=total)
+    unit = 10 ** max(0, len(str(n_fitting)) - 2)
+    rows = f"about {n_fitting // unit * unit:,} of the {n_rows:,} rows" if n_fitting >= _LEAST_USEFUL * n_rows else ""
+    return LimitError(total(n_rows), held, max_memory, rows, options.n_trees > 1)

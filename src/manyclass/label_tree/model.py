@@ -10,6 +10,7 @@ from ..core.columns import dense, used_in
 from ..core.inputs import Batch, Csr, rows_from
 from ..core.invariants import check_counts, need, need_range
 from ..core.losses import LOSSES, SOFTMAX, probabilities_batch
+from ..core.memory import is_mapped
 from ..core.precision import LARGEST_STEP, RUN
 from ..core.protocol import Predictions, Scored, as_labels, rows_of
 from ..core.state import Scale, Seen, State, copy, cut, make, resize
@@ -121,6 +122,7 @@ class Asked(NamedTuple):
 
     above: sp.csr_array | None = None  # nodes of a taxonomy that contain each label
     max_memory: int | None = None  # limit of the process in bytes
+    threshold: bool = False  # a threshold is learned afterwards
 
 
 def fit(
@@ -145,7 +147,9 @@ def fit(
     n_used = X.shape[1]
     if sparse and asked.max_memory:
         n_used = max(1, int(np.count_nonzero(used_in(batch, n_used))))
-    allowed = limits(options, Problem(*sizes[:2], size, sparse, n_used), n_jobs, asked.max_memory)
+    row_bytes = sum(array.nbytes for array in batch if not is_mapped(array))
+    problem = Problem(*sizes[:2], size, sparse, n_used, row_bytes, asked.threshold)
+    allowed = limits(options, problem, n_jobs, asked.max_memory)
     options, new = fit_parts(Here(*allowed), options, [rows], sizes, report)
     state.clear()
     state.update(new)
@@ -192,7 +196,8 @@ def unpack(options: Options, tree: LabelTree, blocks: PackedBlocks) -> Blocks:
     """
     counts, features = counts_of(blocks), features_of(blocks, np.arange(len(blocks.bias)))
     n_entries = sum(int(table_size(count)) for count in counts[counts > 0])
-    n_entries, n_records = max(_FIRST["entry"], n_entries), max(_FIRST["record"], len(features))
+    # Full arrays would be doubled at the first new feature; a table that grows takes a new place.
+    n_entries, n_records = max(_FIRST["entry"], 2 * n_entries), max(_FIRST["record"], len(features) * 9 // 8)
     out = empty_blocks(options, len(blocks.bias), n_entries, n_records)
     out.bias[:] = blocks.bias
     nodes = np.flatnonzero(counts)
