@@ -7,6 +7,9 @@
 `--set`, `LabelTreeClassifier(max_memory=...).fit` on arrays that are mapped from files. The limit includes what the
 system keeps of files, which it drops when the group needs the memory. Without the permission to make such a group
 (Linux, usually root), only the peak of the memory that cannot be dropped is printed.
+
+Text is then trained a second time, killed after half of the time and started again: the bytes must be the same, and no
+temporary file may be left.
 """
 
 import argparse
@@ -108,8 +111,8 @@ def fit_arrays(folder: Path, limit: float, n_jobs: int) -> None:
     print(json.dumps({"algorithm": "label-tree", "test": {"accuracy": accuracy}, "bytes": model.n_bytes_}))
 
 
-def measure(command: list[str], folder: Path, limit: float) -> None:
-    """Run the command in a control group, and print what it took."""
+def measure(command: list[str], folder: Path, limit: float, kill_after: float = float("inf")) -> float:
+    """Run the command in a control group, and print what it took unless it is killed. Returns the seconds."""
     group = Group(int(limit * 1e9))
     begun, peak = time.perf_counter(), 0
     environment = {**os.environ, "TMPDIR": str(folder)}
@@ -119,14 +122,34 @@ def measure(command: list[str], folder: Path, limit: float) -> None:
     while child.poll() is None:
         peak = max(peak, anonymous(child.pid))
         time.sleep(0.05)
+        if time.perf_counter() - begun > kill_after:
+            child.kill()
     seconds, out = time.perf_counter() - begun, child.stdout.read()
     group.remove()
+    if kill_after < seconds:
+        return seconds
     if child.returncode:
         sys.exit(f"training ended with {child.returncode}: {out}")
     found = json.loads(out)
     accuracy, n_bytes = found["test"]["accuracy"], found["bytes"]
     print(f"{found['algorithm']}, {seconds:.0f} s, accuracy {accuracy:.4f}, {n_bytes:,} bytes")
-    print(f"peak of memory that is not part of a file: {peak / 1e9:.2f} GB; limit: {limit:g} GB")
+    print(f"peak of memory that is not part of a file: {peak / 1e9:.2f} GB; limit: {limit:g} GB", flush=True)
+    return seconds
+
+
+def kill_and_repeat(command: list[str], folder: Path, limit: float, seconds: float) -> None:
+    """Kill a training of so many seconds, start it again, and compare the result with that of the first one."""
+    model, first = folder / "m", folder / "first"
+    model.rename(first)
+    known = set(folder.iterdir())
+    killed_after = measure(command, folder, limit, seconds / 2)
+    left = sorted(path.name for path in set(folder.iterdir()) - known)
+    measure(command, folder, limit)
+    still = sorted(path.name for path in set(folder.iterdir()) - known - {model})
+    same = "the same bytes" if model.read_bytes() == first.read_bytes() else "OTHER BYTES"
+    print(f"killed after {killed_after:.0f} s, which left {left}; started again: {same}, files left: {still}")
+    if same != "the same bytes" or still:
+        sys.exit(1)
 
 
 def answer(folder: Path) -> None:
@@ -164,7 +187,8 @@ def main() -> None:
         print(f"{size / 1e9:.2f} GB of text, {n_rows:,} rows sorted by label, {options.classes:,} classes", flush=True)
         command = [sys.executable, "-m", "manyclass", "train", "train.csv", "--label", "label", "--test", "test.csv"]
         command += ["--model", "m", "--json", "--row-memory", f"{options.rows}GB", "--threads", str(options.threads)]
-        measure([*command, "--max-memory", f"{int(900 * options.limit)}MB"], folder, options.limit)
+        command += ["--max-memory", f"{int(900 * options.limit)}MB"]
+        kill_and_repeat(command, folder, options.limit, measure(command, folder, options.limit))
 
 
 if __name__ == "__main__":

@@ -69,6 +69,8 @@ def test_rows_beyond_the_memory_are_learned_at_once_from_a_temporary_file(call, 
     words = ("train", "train.svm", "--features", 300)
     assert "at once\n" in call(*words, "--model", "a").err
     assert "at once from a temporary file\n" in call(*words, "--model", "b", "--row-memory", "100kB").err
+    calibrated = call(*words, "--model", "c", "--row-memory", "100kB", "--calibrate", "isotonic").err
+    assert "are learned row by row" in calibrated and "use a larger --row-memory, or omit --calibrate." in calibrated
     a, b = (load_model(name)._state for name in "ab")
     for name in a:
         for field, group in a[name]._asdict().items():
@@ -333,6 +335,7 @@ def test_options_reach_the_estimator(call, digits):
         (("--option", "learner=sgd", "-o", "learner.magic=1"), "magic"),
         (("--in-memory", "--checkpoint-every", "9"), "--in-memory trains on all rows at once"),
         (("--algorithm", "spectral-tree", "--online"), "spectral-tree trains on all rows at once"),
+        (("--algorithm", "spectral-tree", "--row-memory", "1MB"), "spectral-tree holds all rows in memory: omit"),
         (("--label", "x"), "svmlight, where --label does not apply"),
         (("--in-memory", "--row-memory", "1GB"), "--in-memory holds all rows in memory, --row-memory limits them"),
         (("--max-memory", "1GB", "--row-memory", "2GB"), "--row-memory 2GB is more than --max-memory 1GB"),

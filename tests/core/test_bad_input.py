@@ -14,6 +14,7 @@ from manyclass import (
     SpectralTreeClassifier,
     load_model,
 )
+from manyclass.estimators import ESTIMATORS
 
 from .test_streams import bytes_of
 
@@ -457,15 +458,15 @@ def test_flags_are_true_or_false(name, value):
         FLAGS[name](model, value)
 
 
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [(kind, method) for kind in ESTIMATORS.values() for method in ("tree_table", "balance") if hasattr(kind(), method)],
+)
 @pytest.mark.parametrize("value", ["x", -1, 1.5, [1, 2], np.eye(2)], ids=str)
-def test_a_depth_is_a_level(kind, value):
+def test_a_depth_is_a_level(kind, method, value):
     model = kind(random_state=0).fit(X_GOOD, Y_GOOD)
-    if hasattr(model, "tree_table"):
-        with pytest.raises(ValueError, match="max_depth must be an integer of at least 0, got "):
-            model.tree_table(value)
-    if hasattr(model, "balance"):
-        with pytest.raises(ValueError, match="max_depth must be an integer of at least 0, got "):
-            model.balance(value)
+    with pytest.raises(ValueError, match="max_depth must be an integer of at least 0, got "):
+        getattr(model, method)(value)
 
 
 @pytest.mark.parametrize(

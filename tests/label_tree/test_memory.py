@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from manyclass import LabelTreeClassifier
 from manyclass.core import columns
 from manyclass.core.memory import as_bytes, held_bytes, mapped
-from manyclass.label_tree import fit, parts
+from manyclass.label_tree import fit, memory, parts
 from manyclass.label_tree import model as module
 from manyclass.label_tree.memory import Limits, Problem, Size, limits, needed, needs_of
 from tests.core.test_streams import bytes_of
@@ -185,16 +185,40 @@ def test_a_refusal_says_how_many_rows_fit():
     assert limits(options, fewer, 2, limit).n_jobs >= 1
 
 
-def test_rows_that_are_not_loaded_take_no_memory():
+def test_rows_that_are_not_loaded_take_no_memory(monkeypatch):
     """Memory in use counted in full for fewer rows, so that few seemed to fit."""
-    options, held = configure(arity=16, beam=10, n_trees=1), held_bytes()
+    options = configure(arity=16, beam=10, n_trees=1)
     row_bytes = 10 * needs_of(options, PROBLEM, spill=True).peak(1)  # rows are most of what is needed
+    held = row_bytes + 10**8
+    monkeypatch.setattr(memory, "held_bytes", lambda: held)
     limit = held + needs_of(options, PROBLEM, spill=True).peak(1) - row_bytes // 20
     with pytest.raises(MemoryError, match=r"load about 4[67]0,000 of the 490,000 rows"):
         limits(options, PROBLEM._replace(row_bytes=row_bytes), 1, limit)
     with pytest.raises(MemoryError) as refused:
         limits(options, PROBLEM, 1, held + 10**6)
-    assert str(refused.value).endswith("MB'.")  # a handful of rows is no advice
+    assert str(refused.value).endswith("B'.")  # a handful of rows is no advice
+
+
+def test_memory_in_use_may_be_unknown(monkeypatch):
+    """Rows were subtracted from nothing, so that a number of rows was recommended that does not fit."""
+    monkeypatch.setattr(memory, "held_bytes", lambda: 0)
+    options, rows = configure(arity=16, beam=10, n_trees=1), PROBLEM._replace(row_bytes=10**10)
+    limit = int(0.95 * needs_of(options, PROBLEM, spill=True).peak(1))
+    with pytest.raises(MemoryError) as refused:
+        limits(options, rows, 1, limit)
+    n_rows = int(re.search(r"load about ([\d,]+) of the 490,000 rows", str(refused.value))[1].replace(",", ""))
+    assert limits(options, rows._replace(size=rows.size._replace(n_rows=n_rows)), 1, limit).n_jobs == 1
+
+
+def test_a_refusal_because_of_the_threshold_says_so():
+    options, held = configure(arity=16, beam=10, n_trees=1), held_bytes()
+    several = PROBLEM._replace(n_classes=20, size=Size(100_000, 3000.0, 2.0), threshold=True)
+    without, with_threshold = (needed(options, several._replace(threshold=one), 1, True) for one in (False, True))
+    with pytest.raises(MemoryError, match=r"or do not learn the threshold \(threshold=0.5\)\."):
+        limits(options, several, 1, held + (without + with_threshold) // 2)
+    with pytest.raises(MemoryError) as refused:
+        limits(options, several, 1, held + without // 2)
+    assert "threshold" not in str(refused.value)
 
 
 def test_memory_of_the_threshold_is_part_of_the_estimate():

@@ -212,9 +212,9 @@ def train(
     max_memory: Annotated[
         str | None,
         memory_option(
-            "Limit of the memory of the process, such as 8GB. Training uses temporary files or fewer threads to keep "
-            "to it; if that is not enough, it stops and says what would fit. For label trees that learn all rows at "
-            "once."
+            "Limit of the memory that the process allocates, such as 8GB; program code (about 160MB) and mapped files "
+            "are not counted. Training uses temporary files or fewer threads to keep to it; if that is not enough, it "
+            "stops and says what would fit. For label trees that learn all rows at once."
         ),
     ] = None,
     row_memory: Annotated[

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -125,6 +125,8 @@ def _run(plan: Plan) -> None:
     remove_leftovers(plan.model)
     remove_leftovers(plan.checkpoint)
     base = open_model(plan.start_from) if plan.start_from else None
+    if base is not None and base.estimator._slim:
+        raise CommandError(f"{plan.start_from}: this is a slim model, which can only predict: use the full model.")
     source = open_training_source(plan.data, plan.reading, base.reading if base else None)
     several = source.reading.labels == "several"
     # Without --algorithm, rows that are learned one by one may turn out to need another one.
@@ -137,6 +139,8 @@ def _run(plan: Plan) -> None:
     plan.label_files = read_label_files(plan.about_labels, algorithm, source.reading, plan.online)
     if plan.online and not learns_online(ESTIMATORS[algorithm]):
         raise CommandError(f"{algorithm} trains on all rows at once: omit --online, --checkpoint-every, --start-from.")
+    if plan.row_memory and not learns_online(ESTIMATORS[algorithm]):
+        raise CommandError(f"{algorithm} holds all rows in memory: omit --row-memory.")
     identity = plan.identity()
     trained = _earlier_run(plan, identity) if plan.resume else None
     if trained is None:
@@ -321,6 +325,9 @@ def _train(plan: Plan, trained: Trained, source: Source, base: Trained | None) -
     if plan.max_memory:
         raise CommandError(f"{plan.data}: {_NO_LIMIT}")
     _choose_for_stream(plan, trained, features)
+    if learns_at_once(trained.estimator) and not streams:  # `fit` cannot map these rows
+        what = "the rows take more than --row-memory and are learned row by row, so that the model is many times larger"
+        warn([f"{what}: use a larger --row-memory{', or omit --calibrate' if plan.calibrate else ''}."])
     Training(plan, trained, store).run()
 
 
@@ -358,7 +365,8 @@ def _load_code(estimator: Any, reading: Reading) -> None:
     y: Any = np.arange(n_rows) % n_labels
     if reading.labels == "several":
         y = sp.csr_array(np.eye(n_labels, dtype=np.int8)[y])
-    clone(estimator).set_params(max_memory=None, class_weight=None, n_epochs=1).fit(X, y)
+    n_trees = min(2, estimator.n_trees)  # the code that averages trees is loaded, too
+    clone(estimator).set_params(max_memory=None, class_weight=None, n_epochs=1, n_trees=n_trees).fit(X, y)
 
 
 def _check_held(plan: Plan, when: str, other: str = "") -> None:
@@ -526,6 +534,7 @@ def _fit(plan: Plan, trained: Trained, store: RowStore) -> None:
         n_bytes = 0 if store.in_memory else X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
         held = n_bytes if 4 * n_bytes <= error.needed + n_bytes else 0  # with a higher limit they may be in memory
         others = ["use fewer trees (--option n_trees=...)"] * error.fewer_trees
+        others += ["do not learn the threshold (--option threshold=0.5)"] * error.given_threshold
         advice = error.advice("--max-memory", "--max-memory {}", others, held)
         raise CommandError(f"not enough memory: {advice}") from error
     trained.count(y)
@@ -537,18 +546,21 @@ def _fit(plan: Plan, trained: Trained, store: RowStore) -> None:
 @contextmanager
 def _threshold_notes(plan: Plan) -> Iterator[None]:
     """Say with the options of the command why a threshold could not be learned."""
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always", ThresholdWarning)
-        yield
-    for one in found:
-        if not isinstance(one.message, ThresholdWarning):
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-            continue
-        error, what = one.message.error, "the threshold of labels stays 0.5: there was too little memory to learn it"
+    show: Any = warnings.showwarning
+
+    def note(message: Any, *where: Any) -> None:
+        if not isinstance(message, ThresholdWarning):
+            return show(message, *where)
+        error, what = message.error, "the threshold of labels stays 0.5: there was too little memory to learn it"
         if plan.max_memory is not None:
             enough = error.enough() if isinstance(error, LimitError) else "with a larger size"
             what += f" within --max-memory {plan.max_memory}. To learn it, use --max-memory {enough}"
-        warn([f"{what}."])
+        return warn([f"{what}."])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", ThresholdWarning)
+        warnings.showwarning = cast(Any, note)
+        yield
 
 
 # -- resuming ------------------------------------------------------------------------------------------------------

@@ -36,13 +36,23 @@ def as_text(n_bytes: float) -> str:
 class LimitError(MemoryError):
     """Work would take more memory than a limit allows."""
 
-    def __init__(self, needed: float, held: int, limit: int, fewer_rows: str = "", fewer_trees: bool = False) -> None:
-        super().__init__(needed, held, limit, fewer_rows, fewer_trees)
+    def __init__(
+        self,
+        needed: float,
+        held: int,
+        limit: int,
+        fewer_rows: str = "",
+        fewer_trees: bool = False,
+        given_threshold: bool = False,
+    ) -> None:
+        super().__init__(needed, held, limit, fewer_rows, fewer_trees, given_threshold)
         self.needed, self.held, self.limit = needed, held, limit
-        self.fewer_rows, self.fewer_trees = fewer_rows, fewer_trees  # other ways to fit the limit
+        # other ways to fit the limit
+        self.fewer_rows, self.fewer_trees, self.given_threshold = fewer_rows, fewer_trees, given_threshold
 
     def __str__(self) -> str:
         others = [f"load {self.fewer_rows}"] * bool(self.fewer_rows) + ["use fewer trees (n_trees)"] * self.fewer_trees
+        others += ["do not learn the threshold (threshold=0.5)"] * self.given_threshold
         return self.advice("max_memory", "max_memory='{}'", others)
 
     def advice(self, name: str, argument: str, others: Sequence[str] = (), more: float = 0) -> str:

@@ -226,7 +226,7 @@ def read(
         start = 8 + length
         if start > size or length > _LONGEST_HEADER:
             raise ModelFormatError(f"{path}: not a model file, or a truncated one: the header does not fit.")
-        most = _MOST_ARRAYS + 2  # each array is an object, and so are the metadata and the header
+        most = 5 * _MOST_ARRAYS  # an array has a name, an object and its three entries
         header = _json_object(file.read(length), f"{path}: not a model file: the header", most)
         metadata, checksum = _check_header(header, start, size, path)
         if mmap and size > start:
@@ -248,14 +248,14 @@ def read(
     return arrays, metadata
 
 
-def _json_object(text: bytes | str, what: str, most_objects: float = math.inf) -> dict[str, Any]:
-    n_objects = 0
+def _json_object(text: bytes | str, what: str, most: float = math.inf) -> dict[str, Any]:
+    n = 0  # objects and entries of objects
 
     def as_dict(pairs: list[tuple[str, Any]]) -> dict:
-        nonlocal n_objects
-        n_objects += 1
-        if n_objects > most_objects:
-            raise ValueError(f"it has more than {most_objects} objects")
+        nonlocal n
+        n += 1 + len(pairs)
+        if n > most:
+            raise ModelFormatError(f"{what} has too many entries: a model file can have {_MOST_ARRAYS} arrays.")
         return _unique(pairs)
 
     try:

@@ -34,8 +34,11 @@ class ThresholdWarning(RuntimeWarning):
     """The threshold could not be learned, because of a MemoryError."""
 
     def __init__(self, error: MemoryError) -> None:
-        super().__init__(f"The threshold stays {_THRESHOLD}, it could not be learned: {error}")
+        super().__init__(error)
         self.error = error
+
+    def __str__(self) -> str:
+        return f"The threshold stays {_THRESHOLD}, it could not be learned: {self.error}"
 
 
 class MultilabelClassifier(ManyClassifier):

@@ -38,8 +38,9 @@ class LabelTreeClassifier(MultilabelClassifier):
         Number of best paths to follow; 1 to 256.
     start : float or "auto", default="auto"
         Weight of the cosine between a row and the mean row of a label in the scores with which training starts; 0
-        (start from zero weights) to 1,000,000. "auto": `fit` calibrates it on rows that it leaves out of the means;
-        `partial_fit` uses 20 with one label per row and 10 with several. Routers use half of a given number.
+        (start from zero weights) to 1,000,000. "auto": `fit` calibrates it on rows that it leaves out of the means, and
+        uses 0 in the leaves of text if held-out rows are predicted better without; `partial_fit` uses 20 with one label
+        per row and 10 with several. Routers use half of a given number.
     C : float or "auto", default="auto"
         In `fit`, the inverse of the regularization strength, as in scikit-learn's `LinearSVC` and
         `LogisticRegression`; the penalty is on the distance of the weights from those at the start. 1e-9 to 1,000,000.
@@ -66,7 +67,7 @@ class LabelTreeClassifier(MultilabelClassifier):
     n_epochs : int, default=20
         Maximum number of passes over the rows in `fit`, 1 to 1,000,000. A node stops when a pass changes little.
     n_trees : int, default=1
-        Number of trees that `fit` grows from different random starts, 1 to 1,000,000; their probabilities are averaged.
+        Number of trees that `fit` grows from different random starts, 1 to 1,000; their probabilities are averaged.
         `partial_fit` without `fit` grows one tree. `decision_path` and `tree_table` show the first tree.
     neighbors : bool, default=True
         With dense rows and one label per row, `fit` tests on held-out rows of some leaves whether the distance to the
@@ -84,10 +85,11 @@ class LabelTreeClassifier(MultilabelClassifier):
         Calibrate probabilities in `fit` on a tenth of the rows, at most 10,000, which are then not learned. To learn
         all rows, call `calibrate` with other rows instead.
     max_memory : int, str or None, default=None
-        Limit of the memory of the process while `fit` runs, training rows included: a number of bytes, or text such as
-        "8GB". Before training, `fit` estimates how much it will take. If that is too much, it uses temporary files and
-        fewer threads, or raises a MemoryError that says what would fit; it also stops if the weights take more than was
-        estimated. Mapped files are not counted (docs/many_labels.md).
+        Limit of the memory that the process allocates while `fit` runs, training rows included: a number of bytes, or
+        text such as "8GB". Before training, `fit` estimates how much it will take. If that is too much, it uses
+        temporary files and fewer threads, or raises a MemoryError that says what would fit; it also stops if the
+        weights take more than was estimated. Program code (about 160 MB) and mapped files are not counted
+        (docs/many_labels.md).
     random_state : int, RandomState or None, default=None
         Seed. With the same int, `fit` gives the same model, byte for byte, for any `n_jobs`. Scores of rows predicted
         together may differ from those of single rows in the last bits.

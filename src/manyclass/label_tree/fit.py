@@ -224,10 +224,10 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
     start, bias = _start(plan, pairs, work[0], True)
     plan = plan.replace(start=start.cosine, bias=bias)
     if chosen and work[0].any():
-        strength, keeps_start = _strength(plan, pairs, work[0], start, True)
+        strength, start = _strength(plan, pairs, work[0], start, True, calibrated)
         plan = plan.replace(C=strength)
-        if calibrated and not keeps_start:
-            start, plan = _NO_START, plan.replace(start=0.0, bias=0.0)
+        if start is _NO_START:
+            plan = plan.replace(start=0.0, bias=0.0)
     neighbors = _neighbors(plan, pairs, work[0], start)
     leaves = _train(plan, pairs, work[1], start, True)
     columns = _columns_of([above, *run.get(leaves)])
@@ -235,14 +235,16 @@ def _train_tree(plan: _Plan, tree: LabelTree) -> tuple[Options, PackedBlocks, Ne
     return plan.options, _join(tree, plan.options, columns), neighbors
 
 
-def _strength(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start, leaf: bool) -> tuple[float, bool]:
-    """C of the leaves, or of the routers before they multiply it, and whether leaves keep the start, by held-out rows.
+def _strength(
+    plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start, leaf: bool, calibrated: bool = False
+) -> tuple[float, Start]:
+    """C of the leaves, or of the routers before they multiply it, and the start, chosen on held-out rows.
 
     Where held-out rows have a low logistic loss, `STRONGER_C` is tried and taken if the loss is still lower: nearly all
     rows are predicted correctly, so only the loss differs. Elsewhere `WEAKER_C` is tried in leaves and taken if more
-    rows are predicted correctly. If fewer are, `STRONGER_C` is tried and taken if more are, and then the same without
-    the start: words that all labels have can hide a label in the sums of its rows. Rows count equally, whatever their
-    weights.
+    rows are predicted correctly. If fewer are, `STRONGER_C` is tried and taken if more are. If it is taken and the
+    start is `calibrated`, no start is tried: words of all labels can hide a label in the sums of its rows. Rows count
+    equally, whatever their weights.
     """
     run, smallest = plan.run, smallest_weight(plan.counts, plan.sparse, leaf)
     sampled, held_out = _FOR_C
@@ -255,14 +257,16 @@ def _strength(plan: _Plan, pairs: list, n_pairs: np.ndarray, start: Start, leaf:
 
     wrong, loss = losses(USUAL_C)
     if loss.sum() < _LOW_LOSS * len(loss):
-        return STRONGER_C if _is_lower(losses(STRONGER_C)[1], loss) else USUAL_C, True
+        return STRONGER_C if _is_lower(losses(STRONGER_C)[1], loss) else USUAL_C, start
     weaker = losses(WEAKER_C)[0] if leaf else wrong
     if not _is_lower(wrong, weaker):
-        return WEAKER_C if _is_lower(weaker, wrong) else USUAL_C, True
+        return WEAKER_C if _is_lower(weaker, wrong) else USUAL_C, start
     stronger = losses(STRONGER_C)[0]
     if not _is_lower(stronger, wrong):
-        return USUAL_C, True
-    return STRONGER_C, not _is_lower(losses(STRONGER_C, _NO_START, plan.options._replace(bias=0.0))[0], stronger)
+        return USUAL_C, start
+    if calibrated and _is_lower(losses(STRONGER_C, _NO_START, plan.options._replace(bias=0.0))[0], stronger):
+        return STRONGER_C, _NO_START
+    return STRONGER_C, start
 
 
 def _is_lower(losses: np.ndarray, others: np.ndarray) -> bool:

@@ -206,9 +206,10 @@ def _refusal(options: Options, problem: Problem, held: int, max_memory: int) -> 
     def total(n: int) -> int:
         """Bytes of the process if it had loaded only so many rows."""
         fewer = problem._replace(size=problem.size._replace(n_rows=n))
-        return held - int((1 - n / n_rows) * problem.row_bytes) + needed(options, fewer, 1, spill=True)
+        return held - int((1 - n / n_rows) * min(held, problem.row_bytes)) + needed(options, fewer, 1, spill=True)
 
     n_fitting = bisect_right(range(1, n_rows), max_memory, key=total)
     unit = 10 ** max(0, len(str(n_fitting)) - 2)
     rows = f"about {n_fitting // unit * unit:,} of the {n_rows:,} rows" if n_fitting >= _LEAST_USEFUL * n_rows else ""
-    return LimitError(total(n_rows), held, max_memory, rows, options.n_trees > 1)
+    without = held + needed(options, problem._replace(threshold=False), 1, spill=True)
+    return LimitError(total(n_rows), held, max_memory, rows, options.n_trees > 1, without <= max_memory)

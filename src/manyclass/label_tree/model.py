@@ -401,12 +401,12 @@ def state_from_file(state: State, version: int) -> State:
     if version > 5:
         return state
     out = dict(state)
-    for number, (_, blocks) in enumerate(trees_of(state)):
+    for name, blocks in state.items():
         if isinstance(blocks, Blocks):
             check_tables(blocks)
             new = blocks._replace(**{k: getattr(blocks, k).copy() for k in ("feature", "record", "n_used")})
             rebuild_tables(new, blocks.feature, blocks.record)
-            out[f"blocks{suffix_of(number)}"] = new
+            out[name] = new
     return out
 
 
