@@ -1,6 +1,6 @@
 """Training from files that are larger than the memory.
 
-    python benchmarks/out_of_core.py --text 2 --limit 2      2 GB of text, sorted by label, in 2 GB of memory
+    python benchmarks/out_of_core.py --text 0.3 --limit 0.8      0.3 GB of text, sorted by label, in 0.8 GB of memory
     MANYCLASS_DATA=... python benchmarks/out_of_core.py --set debian-contents --limit 2      a set, mapped from files
 
 `manyclass train --max-memory ...`, nine tenths of the limit, runs in a control group with limited memory; with
@@ -163,9 +163,9 @@ def answer(folder: Path) -> None:
 def main() -> None:
     """Print what one training took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--text", type=float, default=2.0, help="GB of training text")
+    parser.add_argument("--text", type=float, default=0.3, help="GB of training text")
     parser.add_argument("--set", help="a folder in MANYCLASS_DATA, instead of text")
-    parser.add_argument("--limit", type=float, default=2.0, help="GB of memory")
+    parser.add_argument("--limit", type=float, default=0.8, help="GB of memory")
     parser.add_argument("--rows", type=float, default=0.1, help="GB of rows in memory: --row-memory of the command")
     parser.add_argument("--classes", type=int, default=2000)
     parser.add_argument("--threads", type=int, default=2)

@@ -170,20 +170,31 @@ def insert(blocks, node, f, record):
     at, step = search_of(f, mask)
     while blocks.feature[first + at] >= 0:
         at = (at + step) & mask
-    blocks.feature[first + at] = np.int32(f)
-    blocks.record[first + at] = np.int32(record)
+    fill_entry(blocks, node, first + at, f, record)
+
+
+@device
+def fill_entry(blocks, node, at, f, record):
+    """Write a feature to an empty entry of the table of a node. Mutates: blocks. Cost: O(1)."""
+    blocks.feature[at] = np.int32(f)
+    blocks.record[at] = np.int32(record)
     blocks.n_used[node] += 1
 
 
 @device
 def find_or_make(blocks, node, f):
-    """The block of (node, feature), new if there was none; call `reserve` before. Mutates: blocks."""
-    at = find(blocks, node, f)
-    if at < 0:
-        at = blocks.n_records[0]
-        blocks.n_records[0] += 1
-        insert(blocks, node, f, at)
-    return at
+    """The block of (node, feature), new if there was none; call `reserve` before. Mutates: blocks. Cost: O(1)."""
+    mask = blocks.mask[node]
+    first = blocks.first[node]
+    at, step = search_of(f, mask)
+    while blocks.feature[first + at] >= 0:
+        if blocks.feature[first + at] == f:
+            return np.int64(blocks.record[first + at])
+        at = (at + step) & mask
+    record = blocks.n_records[0]
+    blocks.n_records[0] += 1
+    fill_entry(blocks, node, first + at, f, record)
+    return record
 
 
 @plain
